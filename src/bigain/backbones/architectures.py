@@ -1,0 +1,95 @@
+"""Architectures by name, built without weights on the meta device."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import diffusers
+import torch
+from torch import Tensor, nn
+
+from bigain.registry import miss
+
+SD: dict[str, Any] = {"sample_size": 64, "block_out_channels": [320, 640, 1280, 1280], "layers_per_block": 2}
+DIT_XL: dict[str, Any] = {
+    "patch_size": 2, "in_channels": 4, "out_channels": 8, "num_layers": 28, "num_attention_heads": 16,
+    "attention_head_dim": 72, "num_embeds_ada_norm": 1000, "norm_type": "ada_norm_zero", "attention_bias": True,
+    "activation_fn": "gelu-approximate", "norm_elementwise_affine": False,
+}  # fmt: skip
+ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "sd15": ("UNet2DConditionModel", SD | {"attention_head_dim": 8, "cross_attention_dim": 768}),
+    "sd2": (
+        "UNet2DConditionModel",
+        SD | {"attention_head_dim": [5, 10, 20, 20], "cross_attention_dim": 1024, "use_linear_projection": True},
+    ),
+    "sdxl": (
+        "UNet2DConditionModel",
+        {
+            "sample_size": 128,
+            "block_out_channels": [320, 640, 1280],
+            "layers_per_block": 2,
+            "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+            "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+            "transformer_layers_per_block": [1, 2, 10],
+            "attention_head_dim": [5, 10, 20],
+            "cross_attention_dim": 2048,
+            "use_linear_projection": True,
+            "addition_embed_type": "text_time",
+            "addition_time_embed_dim": 256,
+            "projection_class_embeddings_input_dim": 2816,
+        },
+    ),
+    "dit-xl-2-256": ("DiTTransformer2DModel", DIT_XL | {"sample_size": 32}),
+    "dit-xl-2-512": ("DiTTransformer2DModel", DIT_XL | {"sample_size": 64}),
+}
+TEXT_TOKENS = 77
+
+
+def build_meta(name_or_folder: str) -> nn.Module:
+    """A model without weights, by name or from a model's or pipeline's folder."""
+    if name_or_folder in ARCHITECTURES:
+        class_name, config = ARCHITECTURES[name_or_folder]
+    elif Path(name_or_folder).is_dir():
+        class_name, config = read_config(Path(name_or_folder))
+    else:
+        raise ValueError(miss("architecture or model folder", name_or_folder, ARCHITECTURES))
+    with torch.device("meta"):
+        return getattr(diffusers, class_name).from_config(config).eval()  # type: ignore[no-any-return]
+
+
+def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Class name and configuration of the denoiser in a folder that diffusers wrote."""
+    for place in (folder, folder / "unet", folder / "transformer"):
+        if (place / "config.json").is_file():
+            config = json.loads((place / "config.json").read_text())
+            if hasattr(diffusers, config.get("_class_name", "")):
+                return config["_class_name"], config
+    raise ValueError(f"{folder} holds no diffusers model: expected config.json there, in unet/ or in transformer/")
+
+
+class Inputs(NamedTuple):
+    """A call of a model: what goes in by position and by name."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def example_inputs(model: Any, latent: tuple[int, int] | None = None, batch: int = 1) -> Inputs:
+    """Inputs of the right shapes, on the model's device, random where that matters."""
+    config = model.config
+    height, width = latent or (config["sample_size"], config["sample_size"])
+    place: dict[str, Any] = {"device": model.device, "dtype": model.dtype}
+    latents = torch.randn((batch, config["in_channels"], height, width), **place)
+    t = torch.full((batch,), 500, device=model.device)
+    if "num_embeds_ada_norm" in config and config.get("caption_channels") is None:
+        return Inputs((latents, t), {"class_labels": torch.zeros((batch,), dtype=torch.int64, device=model.device)})
+    width_of_text = config.get("cross_attention_dim") if config.get("caption_channels") is None else config["caption_channels"]
+    text = torch.randn((batch, TEXT_TOKENS, width_of_text), **place)
+    if config.get("addition_embed_type") == "text_time":
+        pooled = config["projection_class_embeddings_input_dim"] - 6 * config["addition_time_embed_dim"]
+        added = {"text_embeds": torch.randn((batch, pooled), **place), "time_ids": torch.zeros((batch, 6), **place)}
+        return Inputs((latents, t, text), {"added_cond_kwargs": added})
+    if config.get("caption_channels") is not None:
+        return Inputs((latents,), {"encoder_hidden_states": text, "timestep": t, "added_cond_kwargs": {"resolution": None, "aspect_ratio": None}})
+    return Inputs((latents, t, text), {})

@@ -1,0 +1,56 @@
+"""U-Nets of Stable Diffusion 1.x, 2.x and XL, and their ControlNets."""
+
+from typing import Any
+
+from torch import nn
+
+from bigain.backbones.family import FAMILIES, Family
+from bigain.backbones.site import Site, block_sites, several
+
+
+def sites(model: Any) -> list[Site]:
+    """Sites in the order of the forward pass."""
+    found: list[Site] = []
+    sides = several(model.config.get("sample_size") or 64)  # a ControlNet does not say: SD's size then
+    level = 1
+
+    def visit(part: str, name: str, module: Any) -> None:
+        for i, transformer in enumerate(getattr(module, "attentions", None) or ()):
+            if type(transformer).__name__ != "Transformer2DModel":
+                raise TypeError(f"{name}.attentions.{i} is a {type(transformer).__name__}, not a Transformer2DModel")
+            for j, block in enumerate(transformer.transformer_blocks):
+                index = len({site.block for site in found})
+                tokens = (sides[0] // level) * (sides[-1] // level)
+                label = f"{name}.attentions.{i}.transformer_blocks.{j}"
+                found.extend(block_sites(label, block, part=part, level=level, index=index, tokens=tokens))
+
+    for i, block in enumerate(model.down_blocks):
+        visit("down", f"down_blocks.{i}", block)
+        level *= 2 if getattr(block, "downsamplers", None) else 1
+    visit("mid", "mid_block", model.mid_block)
+    for i, block in enumerate(getattr(model, "up_blocks", ())):
+        visit("up", f"up_blocks.{i}", block)
+        level //= 2 if getattr(block, "upsamplers", None) else 1
+    return found
+
+
+def spatial(model: Any) -> list[nn.Module]:
+    return [module for module in model.modules() if type(module).__name__ == "Transformer2DModel"]
+
+
+def finest(found: list[Site]) -> Any:
+    level = min((site.level for site in found), default=1)
+    return lambda site: site.level == level
+
+
+FAMILIES.append(
+    Family(
+        models=("UNet2DConditionModel", "ControlNetModel"),
+        latents="sample",
+        sites=sites,
+        default=finest,
+        metric="block",
+        grid=lambda model, latents: None,
+        spatial=spatial,
+    )
+)

@@ -1,0 +1,132 @@
+"""What every operator is, the checks they share, and their names on the command line."""
+
+import dataclasses
+import numbers
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+
+from torch import Tensor
+
+from bigain.registry import Registry, miss, parse_call
+from bigain.tokens.grid import Grid, Window
+from bigain.tokens.plan import Plan
+from bigain.tokens.scores import SCORERS, Scorer
+
+TIMESTEPS = 1000  # the noise schedules of all supported models count t from 0 to 999
+
+
+class Call(NamedTuple):
+    """What an operator may know of a call besides its tokens."""
+
+    grid: Grid
+    t: Tensor | None = None  # (B,) time steps, where the model was given any
+    draw: Tensor | None = None  # () number of the forward pass, for operators that draw
+    site: int = 0  # number of the site, so that two sites draw differently
+
+
+class Operator(Protocol):
+    """A frozen dataclass; its fields are its configuration and its spec string."""
+
+    looks: ClassVar[bool]  # the plan depends on the tokens, so rows of a group can share it
+    shortens: ClassVar[bool]  # the queries get fewer; otherwise only keys and values do
+
+    @property
+    def draws(self) -> bool:
+        """Whether the plan depends on the number of the forward pass."""
+
+    def plan(self, x: Tensor, call: Call) -> Plan:
+        """(B, N, C) -> Plan."""
+
+
+OPERATORS: Registry[type] = Registry("operator")
+O = TypeVar("O", bound=type)
+
+
+def parse(text: str) -> Any:
+    """`gated_merge(ratio=0.7)` -> GatedMerge(ratio=0.7)."""
+    name, args, kwargs = parse_call(text, "operator")
+    if name not in OPERATORS:
+        raise ValueError(miss("operator", name, OPERATORS))
+    cls = OPERATORS[name]
+    fields = [field.name for field in dataclasses.fields(cls)]
+    unknown = [key for key in kwargs if key not in fields]
+    if unknown:
+        raise ValueError(miss(f"parameter of {name}", unknown[0], fields))
+    try:
+        return cls(*args, **kwargs)
+    except TypeError as error:
+        raise ValueError(f"{text!r}: {name} takes {', '.join(fields)} ({error})") from None
+
+
+def spec(operator: Any) -> str:
+    """The text that `parse` turns into an equal operator: every field that is not at its default."""
+    names = {cls: name for name, cls in OPERATORS.items()}
+    if type(operator) not in names:
+        raise TypeError(f"{operator!r} is not an operator; there are: {', '.join(OPERATORS)}")
+    shown = [
+        f"{field.name}={getattr(operator, field.name)!r}"
+        for field in dataclasses.fields(operator)
+        if getattr(operator, field.name) != field.default
+    ]
+    return f"{names[type(operator)]}({', '.join(shown)})"
+
+
+def as_window(window: int | tuple[int, int]) -> Window:
+    """2 -> 2x2; (1, 2) -> one row, two columns."""
+    return Window(window, window) if isinstance(window, int) else Window(*window)
+
+
+def scorer(name: str) -> Scorer:
+    return SCORERS[name]
+
+
+def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
+    """A share of tokens to remove that cells of this size can give."""
+    check_window(window)
+    if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
+        raise TypeError(f"ratio is the share of tokens to remove, a number; got {ratio!r}")
+    if not 0 <= ratio < 1:
+        raise ValueError(f"ratio is the share of tokens to remove, from 0 to below 1; got {ratio}")
+    cell = as_window(window)
+    largest = 1 - 1 / cell.tokens
+    if ratio > largest:
+        raise ValueError(
+            f"ratio {ratio} is more than {largest:.4g}, the largest that cells of {cell} allow "
+            f"(one token of each stays); take a lower ratio or a larger window"
+        )
+
+
+def check_window(window: int | tuple[int, int]) -> None:
+    sides = (window, window) if isinstance(window, int) else window
+    whole = isinstance(sides, tuple) and len(sides) == 2 and all(type(side) is int for side in sides)
+    if isinstance(window, bool) or not whole or min(sides) < 1 or sides == (1, 1):
+        raise ValueError(f"window is a cell size, an int from 2 or a pair (height, width); got {window!r}")
+
+
+def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(miss(what, value, choices))
+
+
+def check_scorer(name: str) -> None:
+    if name not in SCORERS:
+        raise ValueError(miss("scorer", name, SCORERS))
+
+
+def check_seed(seed: int) -> None:
+    if type(seed) is not int or not 0 <= seed < 2**31:
+        raise ValueError(f"seed is an int from 0 to 2**31 - 1; got {seed!r}")
+
+
+def check_flag(what: str, value: bool) -> None:
+    if type(value) is not bool:
+        raise TypeError(f"{what} is True or False; got {value!r}")
+
+
+def check_factor(factor: int) -> None:
+    if type(factor) is not int or factor < 1:
+        raise ValueError(f"factor is how many times coarser the keys' grid gets, an int from 1; got {factor!r}")
+
+
+def check_cells(window: Window, grid: Grid) -> None:
+    if window.cells(grid).tokens == 0:
+        raise ValueError(f"a grid of {grid} tokens has no whole cell of {window}; take a smaller window")

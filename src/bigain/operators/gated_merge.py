@@ -1,0 +1,59 @@
+"""Laplacian-gated token merging (L-GTM): smooth tokens are the anchors that others merge into."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from bigain.operators.base import (
+    OPERATORS, Call, as_window, check_choice, check_flag, check_ratio, check_scorer, scorer,
+)  # fmt: skip
+from bigain.operators.merging import merge_into
+from bigain.tokens.grid import Grid, Window, fold
+from bigain.tokens.plan import Assignment, Identity
+
+
+@OPERATORS.register("gated_merge")
+@dataclass(frozen=True)
+class GatedMerge:
+    """L-GTM: the lowest-score token of each cell takes in the most similar other tokens, by equal-weight mean.
+
+    `anchor` is "lowest" by the paper. Two controls: "highest" takes the token with the highest score, and
+    "row_order" finds the minimum of every A neighbours along a row but writes its position into a cell, which is
+    what the code released with the paper does and which is close to chance.
+    """
+
+    looks: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
+    shortens: ClassVar[bool] = True
+
+    ratio: float
+    window: int | tuple[int, int] = 2
+    scorer: str = "laplacian_l1"
+    anchor: Literal["lowest", "highest", "row_order"] = "lowest"
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        check_ratio(self.ratio, self.window)
+        check_scorer(self.scorer)
+        check_choice("anchor", self.anchor, ("lowest", "highest", "row_order"))
+        check_flag("weighted", self.weighted)
+
+    def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
+        removed = int(call.grid.tokens * self.ratio)
+        if removed == 0:
+            return Identity()
+        window = as_window(self.window)
+        score = scorer(self.scorer)(x, call.grid)
+        place = self._place(score, call.grid, window)
+        return merge_into(place, x, call.grid, window, removed, self.weighted)
+
+    def _place(self, score: Tensor, grid: Grid, window: Window) -> Tensor:
+        """Position of each cell's destination: (B, N) -> (B, T)."""
+        if self.anchor == "highest":
+            return fold(score, grid, window).argmax(-1)
+        if self.anchor == "lowest":
+            return fold(score, grid, window).argmin(-1)
+        rows, columns = window.cells(grid)
+        whole = score.view(-1, *grid)[:, : rows * window.height, : columns * window.width]
+        return whole.reshape(len(score), rows * columns, window.tokens).argmin(-1)

@@ -1,0 +1,91 @@
+"""Interpolate–extrapolate KV down-sampling (IE-KVD) and its two ends, ToDo and average pooling."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from bigain.operators.base import OPERATORS, TIMESTEPS, Call, check_factor
+from bigain.tokens.grid import Grid
+from bigain.tokens.plan import Identity, Pooled
+
+
+@OPERATORS.register("kv_downsample")
+@dataclass(frozen=True)
+class KVDownsample:
+    """IE-KVD: keys and values from a `factor` times coarser grid, alpha · nearest + (1 − alpha) · average, eq. (8).
+
+    A pair (start, end) is the linear schedule over t of each sample: `start` at t = 999, `end` at t = 0.
+    """
+
+    looks: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
+    shortens: ClassVar[bool] = False
+
+    factor: int = 2
+    alpha: float | tuple[float, float] = 0.9
+
+    def __post_init__(self) -> None:
+        check_factor(self.factor)
+        ends = self.alpha if isinstance(self.alpha, tuple) else (self.alpha, self.alpha)
+        numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+        if len(ends) != 2 or not numbers or not all(map(math.isfinite, ends)):
+            raise ValueError(f"alpha is a number or a pair (at high noise, at low noise); got {self.alpha!r}")
+
+    def plan(self, x: Tensor, call: Call) -> Pooled | Identity:
+        if not isinstance(self.alpha, tuple):
+            return pool(call.grid, self.factor, float(self.alpha))
+        if call.t is None:
+            raise ValueError(f"alpha={self.alpha} is a schedule over t, but the model was called without a time step")
+        start, end = self.alpha
+        share = call.t.float() / (TIMESTEPS - 1)
+        return pool(call.grid, self.factor, (start * share + end * (1 - share)).view(-1, 1, 1))
+
+
+@OPERATORS.register("todo")
+@dataclass(frozen=True)
+class ToDo:
+    """Token down-sampling (Smith et al., 2024): keys and values from the nearest token of a coarser grid."""
+
+    looks: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
+    shortens: ClassVar[bool] = False
+
+    factor: int = 2
+
+    def __post_init__(self) -> None:
+        check_factor(self.factor)
+
+    def plan(self, x: Tensor, call: Call) -> Pooled | Identity:
+        return pool(call.grid, self.factor, 1.0)
+
+
+@OPERATORS.register("avg_pool")
+@dataclass(frozen=True)
+class AvgPool:
+    """Keys and values averaged over each cell of a coarser grid."""
+
+    looks: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
+    shortens: ClassVar[bool] = False
+
+    factor: int = 2
+
+    def __post_init__(self) -> None:
+        check_factor(self.factor)
+
+    def plan(self, x: Tensor, call: Call) -> Pooled | Identity:
+        return pool(call.grid, self.factor, 0.0)
+
+
+def pool(grid: Grid, factor: int, alpha: Tensor | float) -> Pooled | Identity:
+    """A grid `factor` times coarser, rounded down."""
+    if factor == 1:
+        return Identity()
+    coarse = Grid(grid.height // factor, grid.width // factor)
+    if coarse.tokens == 0:
+        raise ValueError(
+            f"factor {factor} is larger than a side of the grid of {grid} tokens; the largest is {min(grid)}"
+        )
+    return Pooled(grid, coarse, alpha)

@@ -1,0 +1,65 @@
+"""SiTo: similarity-based token pruning (Zhang et al., AAAI 2025)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from bigain.operators.base import OPERATORS, Call, as_window, check_flag, check_ratio, check_seed
+from bigain.operators.merging import split_tokens
+from bigain.tokens.draws import draw_normal
+from bigain.tokens.grid import fold
+from bigain.tokens.match import merge_most_similar, unit
+from bigain.tokens.plan import Assignment, Identity, assign
+
+
+@OPERATORS.register("sito")
+@dataclass(frozen=True)
+class SiTo:
+    """In each cell the token most similar to all others (plus noise) is a base token; the `ratio` of tokens most
+    similar to a base token are pruned and recovered as copies of the most similar token that was kept.
+    """
+
+    looks: ClassVar[bool] = True
+    shortens: ClassVar[bool] = True
+
+    ratio: float
+    noise: float = 0.1
+    seed: int = 0
+    window: int | tuple[int, int] = 2
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        check_ratio(self.ratio, self.window)
+        check_seed(self.seed)
+        check_flag("weighted", self.weighted)
+        if isinstance(self.noise, bool) or not isinstance(self.noise, int | float) or not self.noise >= 0:
+            raise ValueError(f"noise is the deviation of the noise on the scores, a number from 0; got {self.noise!r}")
+
+    @property
+    def draws(self) -> bool:
+        return self.noise > 0
+
+    def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
+        grid, window = call.grid, as_window(self.window)
+        removed = int(grid.tokens * self.ratio)
+        if removed == 0:
+            return Identity()
+        x = unit(x)
+        similarity = x @ x.transpose(1, 2)
+        score = similarity.sum(-1, dtype=torch.float32)
+        if self.noise > 0:
+            draw = call.draw if call.draw is not None else torch.zeros((), dtype=torch.int64, device=x.device)
+            score = score + self.noise * draw_normal(self.seed, draw, call.site, grid.tokens)
+        sources, bases = split_tokens(fold(score, grid, window).argmax(-1), grid, window, len(x))
+
+        # similarity to bases only, for all tokens: the others are masked, not gathered
+        is_base = torch.zeros(score.shape, dtype=torch.bool, device=x.device).scatter(1, bases, True)
+        to_base = similarity.masked_fill(~is_base[:, None], -torch.inf).amax(-1)
+        value = to_base.gather(1, sources)
+        pruned = merge_most_similar(grid.tokens, sources, value, torch.full_like(sources, -1), removed)
+        gone = pruned < 0
+        nearest_kept = similarity.masked_fill(gone[:, None], -torch.inf).argmax(-1)
+        target = torch.where(gone, nearest_kept, pruned)
+        return assign(target, removed, prune=True, weighted=self.weighted)

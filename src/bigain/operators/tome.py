@@ -1,0 +1,55 @@
+"""Token merging (ToMe) as in tomesd: the destination of each cell is drawn, not chosen."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from bigain.operators.base import (
+    OPERATORS, Call, as_window, check_choice, check_flag, check_ratio, check_seed,
+)  # fmt: skip
+from bigain.operators.merging import merge_into
+from bigain.tokens.draws import draw_bits
+from bigain.tokens.plan import Assignment, Identity
+
+
+@OPERATORS.register("tome")
+@dataclass(frozen=True)
+class ToMe:
+    """ToMe: `pattern` "random" draws the destinations anew for every site and forward pass, as tomesd does (all rows
+    of a batch alike); "shared" draws one pattern from the seed for all calls; "corner" takes each cell's first
+    token, tomesd's `use_rand=False`.
+    """
+
+    looks: ClassVar[bool] = True
+    shortens: ClassVar[bool] = True
+
+    ratio: float
+    window: int | tuple[int, int] = 2
+    pattern: Literal["random", "shared", "corner"] = "random"
+    seed: int = 0
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        check_ratio(self.ratio, self.window)
+        check_choice("pattern", self.pattern, ("random", "shared", "corner"))
+        check_seed(self.seed)
+        check_flag("weighted", self.weighted)
+
+    @property
+    def draws(self) -> bool:
+        return self.pattern == "random"
+
+    def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
+        removed = int(call.grid.tokens * self.ratio)
+        if removed == 0:
+            return Identity()
+        window = as_window(self.window)
+        cells = window.cells(call.grid).tokens
+        place = torch.zeros(cells, dtype=torch.int64, device=x.device)
+        if self.pattern != "corner":
+            random = self.pattern == "random" and call.draw is not None
+            draw = call.draw if random else place.new_zeros(())
+            place = draw_bits(self.seed, draw, call.site if random else 0, cells) % window.tokens
+        return merge_into(place[None], x, call.grid, window, removed, self.weighted)

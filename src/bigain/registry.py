@@ -1,0 +1,62 @@
+"""Names for things, and calls written as text: `gated_merge(ratio=0.7)`."""
+
+import ast
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A read-only mapping that refuses duplicates and lists the choices on a miss."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._items: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        def add(item: T) -> T:
+            if name in self._items:
+                raise ValueError(f"the {self.kind} {name!r} is registered already")
+            self._items[name] = item
+            return item
+
+        return add
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._items:
+            raise KeyError(miss(self.kind, name, self._items))
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tuple[str, ...]") -> str:
+    """The text for an unknown name: what came, the nearest one, all that there are."""
+    near = difflib.get_close_matches(str(name), list(choices), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"no {kind} {name!r}{hint} There are: {', '.join(choices)}".replace("?;", "?")
+
+
+def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """`name(1, key="value")` or `name` -> ("name", (1,), {"key": "value"}); literals only."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        if isinstance(tree, ast.Name):
+            return tree.id, (), {}
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+            raise ValueError
+        if any(keyword.arg is None for keyword in tree.keywords):
+            raise ValueError
+        args = tuple(ast.literal_eval(arg) for arg in tree.args)
+        kwargs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords if keyword.arg}
+    except (SyntaxError, ValueError):
+        raise ValueError(
+            f'cannot read the {kind} {text!r}; write it as a call with plain values, like name(ratio=0.7, key="word")'
+        ) from None
+    return tree.func.id, args, kwargs

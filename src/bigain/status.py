@@ -1,0 +1,73 @@
+"""What compression did at each site, and what it saved."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from bigain.backbones.site import Site, site_flops
+from bigain.operators.base import Call, Operator
+from bigain.tokens.grid import Grid
+
+
+class SiteStatus(NamedTuple):
+    """One site, for one sample of the last call; numbers are 0 where it has not run."""
+
+    name: str
+    grid: Grid | None
+    tokens: int
+    queries: int
+    keys: int
+    flops_before: int
+    flops_after: int
+    ran: bool
+
+
+class Status(list[SiteStatus]):
+    """Rows for programs; printed, a table for people."""
+
+    @property
+    def flops_before(self) -> int:
+        return sum(row.flops_before for row in self)
+
+    @property
+    def flops_after(self) -> int:
+        return sum(row.flops_after for row in self)
+
+    def __str__(self) -> str:
+        head = ("site", "grid", "tokens", "queries", "keys", "MFLOPs before", "after", "ran")
+        lines = [head]
+        for row in self:
+            numbers = (str(row.tokens), str(row.queries), str(row.keys)) if row.ran else ("-", "-", "-")
+            flops = (f"{row.flops_before / 1e6:.1f}", f"{row.flops_after / 1e6:.1f}") if row.ran else ("-", "-")
+            lines.append((row.name, str(row.grid or "-"), *numbers, *flops, "yes" if row.ran else "no"))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def site_status(site: Site, operator: Operator, seen: Any, groups: Any) -> SiteStatus:
+    if seen is None:
+        return SiteStatus(site.name, None, 0, 0, 0, 0, 0, ran=False)
+    before = site_flops(site, seen.tokens, seen.context or seen.tokens)
+    after = site_flops(site, seen.queries, seen.context or seen.keys)
+    if seen.planned:
+        sharing = 1 if groups is None or not operator.looks else (2 if groups == "halves" else groups)
+        after += plan_flops(operator, Grid(*seen.grid), channels(site)) // sharing
+    return SiteStatus(site.name, Grid(*seen.grid), seen.tokens, seen.queries, seen.keys, before, after, ran=True)
+
+
+def plan_flops(operator: Operator, grid: Grid, width: int) -> int:
+    """FLOPs of making a plan for one sample, counted on the meta device."""
+    meta = torch.device("meta")
+    call = Call(grid, torch.zeros(1, device=meta), torch.zeros((), dtype=torch.int64, device=meta))
+    with FlopCounterMode(display=False) as counter:
+        operator.plan(torch.empty((1, grid.tokens, width), device=meta), call)
+    return int(counter.get_total_flops())
+
+
+def channels(site: Site) -> int:
+    """Width of the tokens at a site."""
+    module: Any = site.module
+    if site.kind == "mlp":
+        return int(next(m for m in module.modules() if isinstance(m, torch.nn.Linear)).in_features)
+    return int(getattr(module.to_q, "base_layer", module.to_q).in_features)

@@ -1,0 +1,81 @@
+"""What each bundled model is and how it was trained; `bigain train NAME` follows one of these."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a training run, apart from the machine."""
+
+    name: str
+    data: str
+    family: str  # "dit" or "unet", see backbones/labelled.py
+    architecture: dict[str, Any]
+    schedule: dict[str, Any]
+    samples: int
+    image_channels: int = 1
+    prompt_tokens: int = 0  # length of the learned prompt of each class; 0: class labels
+    batch: int = 64
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.01
+    warmup: int = 200  # steps
+    decay: float = 0.4  # the learning rate falls linearly over this last share of the run
+    ema: float = 0.999
+    label_dropout: float = 0.1
+    seed: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+LINEAR = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02}
+SCALED_LINEAR = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="fashion-dit",
+            data="fashion-mnist",
+            family="dit",
+            architecture={
+                "sample_size": 16,
+                "patch_size": 1,
+                "in_channels": 4,
+                "out_channels": 4,
+                "num_layers": 6,
+                "num_attention_heads": 4,
+                "attention_head_dim": 16,
+                "num_embeds_ada_norm": 10,
+                "norm_type": "ada_norm_zero",
+                "norm_elementwise_affine": False,
+                "activation_fn": "gelu-approximate",
+                "attention_bias": True,
+            },
+            schedule=LINEAR,
+            samples=600_000,
+        ),
+        Recipe(
+            name="fashion-unet",
+            data="fashion-mnist",
+            family="unet",
+            architecture={
+                "sample_size": 16,
+                "in_channels": 4,
+                "out_channels": 4,
+                "block_out_channels": [32, 64],
+                "layers_per_block": 1,
+                "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+                "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D"],
+                "attention_head_dim": [2, 4],
+                "cross_attention_dim": 64,
+                "norm_num_groups": 8,
+                "use_linear_projection": True,
+            },
+            schedule=SCALED_LINEAR,
+            samples=600_000,
+            prompt_tokens=4,
+        ),
+    )
+}

@@ -1,0 +1,158 @@
+"""Training of the bundled models: stateless randomness, so a killed run resumes to the same bits."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bigain.backbones.labelled import LabelledModel
+from bigain.zoo.recipes import Recipe
+
+TIMESTEPS = 1000
+VALIDATION = 512  # held-out pairs of (image, t, noise), the same in every run
+
+
+def step_generator(seed: int, step: int) -> torch.Generator:
+    """The randomness of one training step: a function of the seed and the step only."""
+    return torch.Generator().manual_seed(seed * 1_000_003 + step)
+
+
+def learning_rate(recipe: Recipe, step: int) -> float:
+    """Warm-up, plateau, linear decay; as a factor of the recipe's rate."""
+    steps = recipe.samples // recipe.batch
+    falling = max(1, int(steps * recipe.decay))
+    return min(1.0, (step + 1) / recipe.warmup, max(0.0, (steps - step) / falling))
+
+
+def alphas_cumprod(schedule: dict[str, Any]) -> Tensor:
+    """(TIMESTEPS,) signal variances of a DDPM schedule, as diffusers computes them."""
+    start, end = schedule["beta_start"], schedule["beta_end"]
+    if schedule["beta_schedule"] == "scaled_linear":
+        betas = torch.linspace(start**0.5, end**0.5, TIMESTEPS) ** 2
+    else:
+        betas = torch.linspace(start, end, TIMESTEPS)
+    return torch.cumprod(1 - betas, 0)
+
+
+@dataclass
+class Run:
+    """A training run in memory: the network, its moving average, the optimiser and the curve so far."""
+
+    recipe: Recipe
+    network: LabelledModel
+    average: dict[str, Tensor]
+    optimiser: torch.optim.Optimizer
+    step: int = 0
+    seconds: float = 0.0
+    curve: list[dict[str, float]] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, recipe: Recipe, network: LabelledModel) -> "Run":
+        average = {name: p.detach().clone() for name, p in network.named_parameters()}
+        return cls(recipe, network, average, make_optimiser(recipe, network))
+
+    def save(self, path: Path) -> None:
+        """Write beside, then rename: a kill in between leaves the former checkpoint whole."""
+        state = {
+            "recipe": json.dumps(self.recipe.as_json(), sort_keys=True),
+            "network": self.network.state_dict(),
+            "average": self.average,
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "seconds": self.seconds,
+            "curve": self.curve,
+        }
+        beside = path.with_suffix(".tmp")
+        torch.save(state, beside)
+        beside.replace(path)
+
+    def load(self, path: Path) -> None:
+        state = torch.load(path, weights_only=True)
+        asked = json.dumps(self.recipe.as_json(), sort_keys=True)
+        if state["recipe"] != asked:
+            raise ValueError(f"{path} was trained with another recipe:\n{state['recipe']}\nnow asked:\n{asked}")
+        self.network.load_state_dict(state["network"])
+        self.average = state["average"]
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.seconds, self.curve = state["step"], state["seconds"], state["curve"]
+
+
+def make_optimiser(recipe: Recipe, network: LabelledModel) -> torch.optim.Optimizer:
+    """AdamW; biases, gains and tables are not decayed."""
+    decayed, free = [], []
+    for name, parameter in network.named_parameters():
+        matrix = parameter.ndim >= 2 and "embedding_table" not in name and name != "prompts"
+        (decayed if matrix else free).append(parameter)
+    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.99))
+
+
+def noise_loss(
+    network: nn.Module, signal: Tensor, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor
+) -> Tensor:
+    """Mean squared error of the predicted noise."""
+    a = signal[t].view(-1, 1, 1, 1)
+    return F.mse_loss(network(a.sqrt() * latents + (1 - a).sqrt() * noise, t, labels), noise)
+
+
+def batch_rows(recipe: Recipe, count: int, step: int) -> Tensor:
+    """Indices of one batch: epochs are permutations, seeded by the epoch."""
+    first = step * recipe.batch
+    epoch, offset = divmod(first, count)
+    rows = torch.randperm(count, generator=step_generator(recipe.seed, -1 - epoch))[offset : offset + recipe.batch]
+    if len(rows) < recipe.batch:
+        rest = torch.randperm(count, generator=step_generator(recipe.seed, -2 - epoch))
+        rows = torch.cat([rows, rest[: recipe.batch - len(rows)]])
+    return rows
+
+
+def train_step(run: Run, signal: Tensor, latents: Tensor, labels: Tensor) -> float:
+    """One update; the time steps of a batch are stratified, which lowers the variance of the gradient."""
+    recipe = run.recipe
+    generator = step_generator(recipe.seed, run.step)
+    rows = batch_rows(recipe, len(latents), run.step)
+    t = (torch.arange(recipe.batch) + torch.rand(recipe.batch, generator=generator)) * (TIMESTEPS / recipe.batch)
+    dropped = torch.rand(recipe.batch, generator=generator) < recipe.label_dropout
+    noise = torch.randn((recipe.batch, *latents.shape[1:]), generator=generator)
+    chosen = torch.where(dropped, run.network.classes, labels[rows])
+
+    loss = noise_loss(run.network, signal, latents[rows], chosen, t.long(), noise)
+    run.optimiser.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(run.network.parameters(), 1.0)
+    for group in run.optimiser.param_groups:
+        group["lr"] = recipe.learning_rate * learning_rate(recipe, run.step)
+    run.optimiser.step()
+    run.step += 1
+    update_average(run)
+    return loss.item()
+
+
+@torch.no_grad()
+def update_average(run: Run) -> None:
+    keep = min(run.recipe.ema, (1 + run.step) / (10 + run.step))
+    for name, parameter in run.network.named_parameters():
+        run.average[name].lerp_(parameter, 1 - keep)
+
+
+@torch.no_grad()
+def validation_loss(run: Run, signal: Tensor, latents: Tensor, labels: Tensor) -> float:
+    """The averaged weights on held-out images with fixed t and noise, so that curves of two runs compare."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(latents.shape, generator=generator)
+    t = torch.arange(len(latents)) * TIMESTEPS // len(latents)
+
+    def network(*inputs: Tensor) -> Tensor:
+        return torch.func.functional_call(run.network, run.average, inputs)
+
+    parts = [
+        noise_loss(network, signal, latents[i], labels[i], t[i], noise[i]).item()
+        for i in torch.arange(len(latents)).split(64)
+    ]
+    return sum(parts) / len(parts)
