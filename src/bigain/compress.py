@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from bigain.backbones.probe import BlockCall, Probe
 from bigain.backbones.site import Site, Where, choose, parse_where
 from bigain.operators.base import Call, Operator, parse, spec
 from bigain.status import SiteStatus, Status, site_status
+from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Plan, share
 
 Groups = int | Literal["halves"] | None
@@ -21,7 +23,7 @@ Groups = int | Literal["halves"] | None
 class Seen(NamedTuple):
     """What a site did in its last call: tokens, queries and keys of one row, its grid, and whether it planned."""
 
-    grid: tuple[int, int]
+    grid: Grid
     tokens: int
     queries: int
     keys: int
@@ -78,7 +80,7 @@ class SiteHook:
     """The two hooks of one site: shorten the tokens before, restore them after."""
 
     def __init__(self, site: Site, job: Job) -> None:
-        self.site = site._replace(module=nn.Identity())  # a copied model must not carry the original's module
+        self.site = replace(site, module=nn.Identity())  # a copied model must not carry the original's module
         self.job = job
         self.seen: Seen | None = None
         self.local = threading.local()
@@ -111,7 +113,7 @@ class SiteHook:
         elif self.site.kind == "cross":
             text = text_length(kwargs)
         keys = queries.shape[1] if context is None else context.shape[1]
-        self.seen = Seen(tuple(self.job.probe.block().grid), x.shape[1], queries.shape[1], keys, text, planned)
+        self.seen = Seen(self.job.probe.block().grid, x.shape[1], queries.shape[1], keys, text, planned)
         if args:
             return (queries, *args[1:]), {**kwargs, **new}
         return args, {**kwargs, **new, "hidden_states": queries}
@@ -184,7 +186,7 @@ class Handle:
         """One row for each site: tokens and FLOPs before and after, for one sample of the last call."""
         rows: list[SiteStatus] = []
         for hook in self._hooks:
-            site = hook.site._replace(module=self._model.get_submodule(hook.site.name))
+            site = replace(hook.site, module=self._model.get_submodule(hook.site.name))
             rows.append(site_status(site, self._job.operator, hook.seen, self._job.groups))
         return Status(rows)
 

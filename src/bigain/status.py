@@ -42,7 +42,9 @@ class Status(list[SiteStatus]):
             flops = (f"{row.flops_before / 1e6:.1f}", f"{row.flops_after / 1e6:.1f}") if row.ran else ("-", "-")
             lines.append((row.name, str(row.grid or "-"), *numbers, *flops, "yes" if row.ran else "no"))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+        return "\n".join(
+            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines
+        )
 
 
 def site_status(site: Site, operator: Operator, seen: Any, groups: Any) -> SiteStatus:
@@ -52,8 +54,8 @@ def site_status(site: Site, operator: Operator, seen: Any, groups: Any) -> SiteS
     after = site_flops(site, seen.queries, seen.context or seen.keys)
     if seen.planned:
         sharing = 1 if groups is None or not operator.looks else (2 if groups == "halves" else groups)
-        after += plan_flops(operator, Grid(*seen.grid), channels(site)) // sharing
-    return SiteStatus(site.name, Grid(*seen.grid), seen.tokens, seen.queries, seen.keys, before, after, ran=True)
+        after += plan_flops(operator, seen.grid, channels(site)) // sharing
+    return SiteStatus(site.name, seen.grid, seen.tokens, seen.queries, seen.keys, before, after, ran=True)
 
 
 def plan_flops(operator: Operator, grid: Grid, width: int) -> int:

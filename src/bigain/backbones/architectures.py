@@ -1,13 +1,12 @@
 """Architectures by name, built without weights on the meta device."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import diffusers
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bigain.registry import miss
 
@@ -84,12 +83,24 @@ def example_inputs(model: Any, latent: tuple[int, int] | None = None, batch: int
     t = torch.full((batch,), 500, device=model.device)
     if "num_embeds_ada_norm" in config and config.get("caption_channels") is None:
         return Inputs((latents, t), {"class_labels": torch.zeros((batch,), dtype=torch.int64, device=model.device)})
-    width_of_text = config.get("cross_attention_dim") if config.get("caption_channels") is None else config["caption_channels"]
+    width_of_text = (
+        config.get("cross_attention_dim") if config.get("caption_channels") is None else config["caption_channels"]
+    )
     text = torch.randn((batch, TEXT_TOKENS, width_of_text), **place)
     if config.get("addition_embed_type") == "text_time":
         pooled = config["projection_class_embeddings_input_dim"] - 6 * config["addition_time_embed_dim"]
-        added = {"text_embeds": torch.randn((batch, pooled), **place), "time_ids": torch.zeros((batch, 6), **place)}
+        added = {
+            "text_embeds": torch.randn((batch, pooled), **place),
+            "time_ids": torch.zeros((batch, 6), **place),
+        }
         return Inputs((latents, t, text), {"added_cond_kwargs": added})
     if config.get("caption_channels") is not None:
-        return Inputs((latents,), {"encoder_hidden_states": text, "timestep": t, "added_cond_kwargs": {"resolution": None, "aspect_ratio": None}})
+        return Inputs(
+            (latents,),
+            {
+                "encoder_hidden_states": text,
+                "timestep": t,
+                "added_cond_kwargs": {"resolution": None, "aspect_ratio": None},
+            },
+        )
     return Inputs((latents, t, text), {})

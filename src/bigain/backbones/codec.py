@@ -34,9 +34,7 @@ class PixelCodec:
     def __init__(self, channels: int, stride: int = 2) -> None:
         self.channels = channels
         self.stride = stride
-        self.config = SimpleNamespace(
-            scaling_factor=1.0, in_channels=channels, latent_channels=channels * stride**2
-        )
+        self.config = SimpleNamespace(scaling_factor=1.0, in_channels=channels, latent_channels=channels * stride**2)
 
     def encode(self, images: Tensor) -> Encoded:
         return Encoded(Exact(F.pixel_unshuffle(images, self.stride)))

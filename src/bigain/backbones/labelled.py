@@ -23,9 +23,7 @@ class LabelledModel(nn.Module):
         return self.model(noisy, t, encoder_hidden_states=self.prompts[labels]).sample
 
 
-def build_labelled(
-    family: str, architecture: dict[str, Any], classes: int, prompt_tokens: int = 0
-) -> LabelledModel:
+def build_labelled(family: str, architecture: dict[str, Any], classes: int, prompt_tokens: int = 0) -> LabelledModel:
     """A freshly initialised model of the family, from torch's global generator."""
     if family == "dit":
         return LabelledModel(diffusers.DiTTransformer2DModel(**architecture), classes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from torch import nn
 
@@ -12,7 +12,8 @@ Kind = Literal["self", "cross", "mlp"]
 KINDS = ("self", "cross", "mlp")
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site:
     """One module that tokens pass through: a self-attention, a cross-attention (its queries) or an MLP."""
 
     name: str
@@ -73,9 +74,14 @@ def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], mod
     of_kind = [site for site in sites if site.kind in several(where.module)]
     for kind in several(where.module):
         if not any(site.kind == kind for site in sites):
-            there = ", ".join(sorted({site.kind for site in sites}))
-            raise ValueError(f"no {kind} modules in {model}; it has {there}")
-    for name, choice in (("level", where.level), ("part", where.part), ("index", where.index), ("tokens", where.tokens)):
+            kinds = ", ".join(sorted({site.kind for site in sites}))
+            raise ValueError(f"no {kind} modules in {model}; it has {kinds}")
+    for name, choice in (
+        ("level", where.level),
+        ("part", where.part),
+        ("index", where.index),
+        ("tokens", where.tokens),
+    ):
         there = sorted({getattr(site, name) for site in of_kind})
         missing = [value for value in several(choice) if value not in there]
         if missing:
@@ -105,7 +111,7 @@ def compact(values: list[Any]) -> str:
     return f"{values[0]}..{values[-1]}" if run else ", ".join(map(str, values))
 
 
-def block_sites(name: str, block: nn.Module, **place: Any) -> list[Site]:
+def block_sites(name: str, block: Any, **place: Any) -> list[Site]:
     """The sites of a diffusers BasicTransformerBlock."""
     sites = []
     if not getattr(block, "only_cross_attention", False):

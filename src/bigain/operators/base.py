@@ -2,7 +2,7 @@
 
 import dataclasses
 import numbers
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -38,7 +38,6 @@ class Operator(Protocol):
 
 
 OPERATORS: Registry[type] = Registry("operator")
-O = TypeVar("O", bound=type)
 
 
 def parse(text: str) -> Any:

@@ -7,7 +7,15 @@ import torch
 from torch import Tensor
 
 from bigain.operators.base import (
-    OPERATORS, Call, as_window, check_cells, check_choice, check_flag, check_ratio, check_scorer, scorer,
+    OPERATORS,
+    Call,
+    as_window,
+    check_cells,
+    check_choice,
+    check_flag,
+    check_ratio,
+    check_scorer,
+    scorer,
 )  # fmt: skip
 from bigain.tokens.grid import fold, token_index
 from bigain.tokens.plan import Assignment, Identity, assign

@@ -6,7 +6,14 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from bigain.operators.base import (
-    OPERATORS, Call, as_window, check_choice, check_flag, check_ratio, check_scorer, scorer,
+    OPERATORS,
+    Call,
+    as_window,
+    check_choice,
+    check_flag,
+    check_ratio,
+    check_scorer,
+    scorer,
 )  # fmt: skip
 from bigain.operators.merging import merge_into
 from bigain.tokens.grid import Grid, Window, fold

@@ -7,7 +7,13 @@ import torch
 from torch import Tensor
 
 from bigain.operators.base import (
-    OPERATORS, Call, as_window, check_choice, check_flag, check_ratio, check_seed,
+    OPERATORS,
+    Call,
+    as_window,
+    check_choice,
+    check_flag,
+    check_ratio,
+    check_seed,
 )  # fmt: skip
 from bigain.operators.merging import merge_into
 from bigain.tokens.draws import draw_bits
@@ -49,7 +55,9 @@ class ToMe:
         cells = window.cells(call.grid).tokens
         place = torch.zeros(cells, dtype=torch.int64, device=x.device)
         if self.pattern != "corner":
-            random = self.pattern == "random" and call.draw is not None
-            draw = call.draw if random else place.new_zeros(())
-            place = draw_bits(self.seed, draw, call.site if random else 0, cells) % window.tokens
+            first = place.new_zeros(())
+            draw, site = (
+                (first, 0) if self.pattern == "shared" else (first if call.draw is None else call.draw, call.site)
+            )
+            place = draw_bits(self.seed, draw, site, cells) % window.tokens
         return merge_into(place[None], x, call.grid, window, removed, self.weighted)

@@ -1,6 +1,6 @@
 """Plans: what an operator decided for one call, as data that can be applied, undone, shared, counted and drawn."""
 
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -134,15 +134,15 @@ class Pooled(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """Keys and values from chosen tokens: `index` (B, K)."""
+    """Keys and values from chosen tokens: `tokens` (B, K)."""
 
-    index: Tensor
+    tokens: Tensor
 
     def queries(self, x: Tensor) -> Tensor:
         return x
 
     def context(self, x: Tensor) -> Tensor | None:
-        return take_rows(x, self.index)
+        return take_rows(x, self.tokens)
 
     def key_bias(self, x: Tensor) -> Tensor | None:
         return None
@@ -163,10 +163,7 @@ def take_rows(x: Tensor, index: Tensor) -> Tensor:
     return picked.view(*index.shape, x.shape[-1])
 
 
-P = TypeVar("P", Identity, Assignment, Selected, Pooled)
-
-
-def share(plan: P, rows: Tensor) -> P:
+def share(plan: Plan, rows: Tensor) -> Plan:
     """The plan of few rows for a larger batch: row i of the batch follows row rows[i] of the plan."""
-    fields = (value.index_select(0, rows) if isinstance(value, Tensor) else value for value in plan)
-    return type(plan)(*fields)
+    fields: Any = plan
+    return type(plan)(*(value.index_select(0, rows) if isinstance(value, Tensor) else value for value in fields))

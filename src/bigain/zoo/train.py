@@ -1,8 +1,6 @@
 """Training of the bundled models: stateless randomness, so a killed run resumes to the same bits."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,9 +91,7 @@ def make_optimiser(recipe: Recipe, network: LabelledModel) -> torch.optim.Optimi
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.99))
 
 
-def noise_loss(
-    network: nn.Module, signal: Tensor, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor
-) -> Tensor:
+def noise_loss(network: nn.Module, signal: Tensor, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor) -> Tensor:
     """Mean squared error of the predicted noise."""
     a = signal[t].view(-1, 1, 1, 1)
     return F.mse_loss(network(a.sqrt() * latents + (1 - a).sqrt() * noise, t, labels), noise)

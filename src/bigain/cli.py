@@ -1,0 +1,137 @@
+"""The `bigain` command."""
+
+import json
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    help="Faster diffusion models that still generate and still classify.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(), Console(stderr=True)
+
+MAIN_OPERATORS: list[tuple[str | None, str | None]] = [
+    (None, None),
+    ("tome(ratio=0.7)", None),
+    ("gated_merge(ratio=0.7)", None),
+    ("gated_merge(ratio=0.7)", "stage"),
+    ("block_merge(ratio=0.7)", None),
+    ("sito(ratio=0.7)", None),
+    ("todo(factor=2)", None),
+    ("kv_downsample(factor=2)", None),
+    ("kv_downsample(factor=4)", None),
+]
+
+Operator = Annotated[str | None, typer.Option(help='An operator such as "gated_merge(ratio=0.7)".')]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+
+
+@app.command()
+def flops(
+    model: Annotated[str, typer.Option(help="sd15, sd2, sdxl, dit-xl-2-256, dit-xl-2-512, or a model folder.")] = "sd2",
+    operator: Operator = None,
+    where: Annotated[str | None, typer.Option(help="Sites, such as \"part='down'\".")] = None,
+    reuse: Annotated[str | None, typer.Option(help="stage: plan once in each stage.")] = None,
+    latent: Annotated[str | None, typer.Option(help="Height x width of the latents, such as 64x64.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Count the FLOPs of one forward pass, without weights; without --operator, for the main operators."""
+    from bigain.backbones.architectures import build_meta
+    from bigain.bench.cost import count_flops
+
+    rows: list[dict[str, Any]] = []
+    try:
+        network = build_meta(model)
+        size = parse_size(latent) if latent else None
+        settings = [(operator, reuse)] if operator else MAIN_OPERATORS
+        dense = count_flops(network, latent=size) / 1e9
+        for text, again in settings:
+            options = {"where": where, "reuse": again} if text else {}
+            gflops = count_flops(network, text, latent=size, **options) / 1e9 if text else dense
+            height, width = size or (network.config["sample_size"],) * 2
+            rows.append(
+                {
+                    "model": model,
+                    "operator": text or "none",
+                    "reuse": again,
+                    "where": where,
+                    "latent": f"{height}x{width}",
+                    "gflops": gflops,
+                    "saved": 1 - gflops / dense,
+                }
+            )
+    except (ValueError, TypeError) as error:
+        fail(error)
+    if as_json:
+        typer.echo(json.dumps(rows[0] if operator else rows))
+        return
+    table = Table(title=f"{model}, {rows[0]['latent']} latents, one sample, one forward pass")
+    for head, justify in (("operator", "left"), ("reuse", "left"), ("GFLOPs", "right"), ("saved", "right")):
+        table.add_column(head, justify=justify)  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(row["operator"], row["reuse"] or "", f"{row['gflops']:.2f}", f"{row['saved']:.1%}")
+    out.print(table)
+
+
+@app.command("list")
+def list_names(
+    what: Annotated[str, typer.Argument(help="operators, scorers or architectures.")],
+    as_json: Json = False,
+) -> None:
+    """List what there is, one line each."""
+    from bigain.registry import miss
+
+    shelves = {"operators": operator_lines, "scorers": scorer_lines, "architectures": architecture_lines}
+    if what not in shelves:
+        fail(ValueError(miss("list of", what, shelves)))
+    lines = shelves[what]()
+    if as_json:
+        typer.echo(json.dumps(lines))
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, text in lines.items():
+        table.add_row(f"[bold]{name}[/]", text)
+    out.print(table)
+
+
+def operator_lines() -> dict[str, str]:
+    from bigain.operators import OPERATORS
+
+    return {name: first_sentence(cls) for name, cls in OPERATORS.items()}
+
+
+def scorer_lines() -> dict[str, str]:
+    from bigain.tokens.scores import SCORERS
+
+    return {name: first_sentence(function) for name, function in SCORERS.items()}
+
+
+def architecture_lines() -> dict[str, str]:
+    from bigain.backbones.architectures import ARCHITECTURES
+
+    return {name: class_name for name, (class_name, _) in ARCHITECTURES.items()}
+
+
+def first_sentence(thing: Any) -> str:
+    """The first sentence of a docstring, on one line."""
+    text = " ".join((thing.__doc__ or "").split())
+    return text.split(". ")[0].rstrip(".")
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """`48x80` -> (48, 80)."""
+    height, _, width = text.partition("x")
+    if not (height.isdigit() and width.isdigit()) or "0" in (height, width):
+        raise ValueError(f"a size is height x width, like 64x64; got {text!r}")
+    return int(height), int(width)
+
+
+def fail(error: Exception) -> NoReturn:
+    """Say what is wrong and leave with exit code 2, the code for bad input."""
+    text = error.args[0] if isinstance(error, KeyError) and error.args else error
+    err.print(f"[red]error:[/] {text}", highlight=False)
+    raise typer.Exit(2)
