@@ -45,7 +45,7 @@ def flops(
 
     rows: list[dict[str, Any]] = []
     try:
-        network = build_meta(model)
+        network: Any = build_meta(model)
         size = parse_size(latent) if latent else None
         settings = [(operator, reuse)] if operator else MAIN_OPERATORS
         dense = count_flops(network, latent=size) / 1e9

@@ -243,7 +243,7 @@ def restore(model_or_pipeline: Any) -> None:
 
 def as_operator(operator: Operator | str) -> Operator:
     if isinstance(operator, str):
-        return parse(operator)  # type: ignore[no-any-return]
+        return parse(operator)
     spec(operator)  # raises for what is no operator
     return operator
 

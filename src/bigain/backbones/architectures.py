@@ -54,7 +54,7 @@ def build_meta(name_or_folder: str) -> nn.Module:
     else:
         raise ValueError(miss("architecture or model folder", name_or_folder, ARCHITECTURES))
     with torch.device("meta"):
-        return getattr(diffusers, class_name).from_config(config).eval()  # type: ignore[no-any-return]
+        return getattr(diffusers, class_name).from_config(config).eval()
 
 
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Adaptive block merging (ABM): whole smooth tiles are averaged, with no matching."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -20,7 +21,7 @@ from bigain.operators.base import (
 from bigain.tokens.grid import fold, token_index
 from bigain.tokens.plan import Assignment, Identity, assign
 
-TILE_SCORES = {"max": torch.amax, "mean": torch.mean, "min": torch.amin}
+TILE_SCORES: dict[str, Callable[..., Tensor]] = {"max": torch.amax, "mean": torch.mean, "min": torch.amin}
 
 
 @OPERATORS.register("block_merge")

@@ -56,8 +56,7 @@ class ToMe:
         place = torch.zeros(cells, dtype=torch.int64, device=x.device)
         if self.pattern != "corner":
             first = place.new_zeros(())
-            draw, site = (
-                (first, 0) if self.pattern == "shared" else (first if call.draw is None else call.draw, call.site)
-            )
+            draw = first if self.pattern == "shared" or call.draw is None else call.draw
+            site = 0 if self.pattern == "shared" else call.site
             place = draw_bits(self.seed, draw, site, cells) % window.tokens
         return merge_into(place[None], x, call.grid, window, removed, self.weighted)

@@ -127,10 +127,10 @@ class Pooled(NamedTuple):
         return y
 
     def _nearest(self, maps: Tensor) -> Tensor:
-        return F.interpolate(maps, size=tuple(self.coarse), mode="nearest-exact")
+        return F.interpolate(maps, size=(self.coarse.height, self.coarse.width), mode="nearest-exact")
 
     def _average(self, maps: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(maps, tuple(self.coarse))
+        return F.adaptive_avg_pool2d(maps, (self.coarse.height, self.coarse.width))
 
 
 class Selected(NamedTuple):

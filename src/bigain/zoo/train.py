@@ -1,6 +1,7 @@
 """Training of the bundled models: stateless randomness, so a killed run resumes to the same bits."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,8 @@ class Run:
 
 def make_optimiser(recipe: Recipe, network: LabelledModel) -> torch.optim.Optimizer:
     """AdamW; biases, gains and tables are not decayed."""
-    decayed, free = [], []
+    decayed: list[nn.Parameter] = []
+    free: list[nn.Parameter] = []
     for name, parameter in network.named_parameters():
         matrix = parameter.ndim >= 2 and "embedding_table" not in name and name != "prompts"
         (decayed if matrix else free).append(parameter)
@@ -91,7 +93,9 @@ def make_optimiser(recipe: Recipe, network: LabelledModel) -> torch.optim.Optimi
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.99))
 
 
-def noise_loss(network: nn.Module, signal: Tensor, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor) -> Tensor:
+def noise_loss(
+    network: Callable[..., Tensor], signal: Tensor, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor
+) -> Tensor:
     """Mean squared error of the predicted noise."""
     a = signal[t].view(-1, 1, 1, 1)
     return F.mse_loss(network(a.sqrt() * latents + (1 - a).sqrt() * noise, t, labels), noise)
