@@ -89,7 +89,19 @@ class Backbone(NamedTuple):
     name: str
     model: type
     config: dict[str, Any]
-    inputs: Callable[..., Inputs]
+    make_inputs: Callable[..., Inputs]
+
+    def inputs(
+        self,
+        batch: int = 2,
+        size: tuple[int, int] = (16, 16),
+        t: Any = None,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> Inputs:
+        """Seeded inputs; by default each row has its own time step."""
+        t = torch.linspace(100, 900, batch).long() if t is None else t
+        return move(self.make_inputs(batch, size, t, seed), device)
 
     def build(self, seed: int = 0, **changes: Any) -> Any:
         """A model in eval mode, every weight of it random."""
@@ -114,13 +126,22 @@ def noise(*shape: int, seed: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
+def move(inputs: Any, place: Any) -> Any:
+    """The same inputs on another device, or with floating-point tensors of another dtype."""
+    if isinstance(inputs, Inputs):
+        return Inputs(*(move(part, place) for part in inputs))
+    if isinstance(inputs, tuple):
+        return tuple(move(part, place) for part in inputs)
+    if isinstance(inputs, dict):
+        return {name: move(part, place) for name, part in inputs.items()}
+    if not isinstance(inputs, Tensor) or (isinstance(place, torch.dtype) and not inputs.is_floating_point()):
+        return inputs
+    return inputs.to(place)
+
+
 def rows(make: Callable[[int], Tensor], batch: int) -> Tensor:
     """A batch whose row i depends on i alone."""
     return torch.cat([make(i) for i in range(batch)])
-
-
-def times(t: Any, batch: int) -> Any:
-    return torch.linspace(100, 900, batch).long() if t is None else t
 
 
 def latents_and_text(batch: int, size: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
@@ -129,31 +150,31 @@ def latents_and_text(batch: int, size: tuple[int, int], seed: int) -> tuple[Tens
     return latents, text
 
 
-def unet_inputs(batch: int = 2, size: tuple[int, int] = (16, 16), t: Any = None, seed: int = 0) -> Inputs:
+def unet_inputs(batch: int, size: tuple[int, int], t: Any, seed: int) -> Inputs:
     latents, text = latents_and_text(batch, size, seed)
-    return Inputs((latents, times(t, batch), text), {})
+    return Inputs((latents, t, text), {})
 
 
-def sdxl_inputs(batch: int = 2, size: tuple[int, int] = (16, 16), t: Any = None, seed: int = 0) -> Inputs:
+def sdxl_inputs(batch: int, size: tuple[int, int], t: Any, seed: int) -> Inputs:
     latents, text = latents_and_text(batch, size, seed)
     added = {"text_embeds": text[:, 0], "time_ids": torch.tensor([[128.0, 128, 0, 0, 128, 128]] * batch)}
-    return Inputs((latents, times(t, batch), text), {"added_cond_kwargs": added})
+    return Inputs((latents, t, text), {"added_cond_kwargs": added})
 
 
-def dit_inputs(batch: int = 2, size: tuple[int, int] = (16, 16), t: Any = None, seed: int = 0) -> Inputs:
+def dit_inputs(batch: int, size: tuple[int, int], t: Any, seed: int) -> Inputs:
     latents, _ = latents_and_text(batch, size, seed)
-    return Inputs((latents, times(t, batch)), {"class_labels": torch.arange(batch) % LABELS})
+    return Inputs((latents, t), {"class_labels": torch.arange(batch) % LABELS})
 
 
-def pixart_inputs(batch: int = 2, size: tuple[int, int] = (16, 16), t: Any = None, seed: int = 0) -> Inputs:
+def pixart_inputs(batch: int, size: tuple[int, int], t: Any, seed: int) -> Inputs:
     latents, text = latents_and_text(batch, size, seed)
-    return Inputs((latents, text, times(t, batch)), {"added_cond_kwargs": {}})
+    return Inputs((latents, text, t), {"added_cond_kwargs": {}})
 
 
-def controlnet_inputs(batch: int = 2, size: tuple[int, int] = (16, 16), t: Any = None, seed: int = 0) -> Inputs:
+def controlnet_inputs(batch: int, size: tuple[int, int], t: Any, seed: int) -> Inputs:
     latents, text = latents_and_text(batch, size, seed)
     hint = rows(lambda i: noise(1, 3, 2 * size[0], 2 * size[1], seed=seed + i + 70), batch)
-    return Inputs((latents, times(t, batch), text, hint), {})
+    return Inputs((latents, t, text, hint), {})
 
 
 BACKBONES = {
@@ -180,18 +201,7 @@ def call(model: Any, inputs: Inputs) -> Tensor:
 @torch.no_grad()
 def run(backbone: Backbone, model: Any, **choice: Any) -> Tensor:
     """The output for seeded inputs, in the model's dtype."""
-    return call(model, cast(backbone.inputs(**choice), model.dtype))
-
-
-def cast(inputs: Any, dtype: torch.dtype) -> Any:
-    """The same inputs with floating-point tensors of another dtype."""
-    if isinstance(inputs, Inputs):
-        return Inputs(*(cast(part, dtype) for part in inputs))
-    if isinstance(inputs, tuple):
-        return tuple(cast(part, dtype) for part in inputs)
-    if isinstance(inputs, dict):
-        return {name: cast(part, dtype) for name, part in inputs.items()}
-    return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
+    return call(model, move(backbone.inputs(**choice), model.dtype))
 
 
 def traces(model: nn.Module) -> dict[str, Any]:

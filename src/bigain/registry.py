@@ -39,8 +39,8 @@ class Registry(Mapping[str, T], Generic[T]):
 def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tuple[str, ...]") -> str:
     """The text for an unknown name: what came, the nearest one, all that there are."""
     near = difflib.get_close_matches(str(name), list(choices), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no {kind} {name!r}{hint} There are: {', '.join(choices)}".replace("?;", "?")
+    hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+    return f"no {kind} {name!r}; {hint}: {', '.join(choices)}"
 
 
 def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
@@ -51,11 +51,12 @@ def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, An
             return tree.id, (), {}
         if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
             raise ValueError
-        if any(keyword.arg is None for keyword in tree.keywords):
+        names = [keyword.arg for keyword in tree.keywords]
+        if None in names or len(set(names)) < len(names):
             raise ValueError
         args = tuple(ast.literal_eval(arg) for arg in tree.args)
         kwargs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords if keyword.arg}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError):
         raise ValueError(
             f'cannot read the {kind} {text!r}; write it as a call with plain values, like name(ratio=0.7, key="word")'
         ) from None

@@ -1,10 +1,19 @@
-"""Class-conditional noise predictors of the bundled kind: a plain diffusers model and, for a U-Net, its prompts."""
+"""Class-conditional models of the bundled kind: a plain diffusers model and, for a U-Net, its learned prompts."""
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import diffusers
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+
+from bigain.backbones.codec import PixelCodec
+from bigain.backbones.denoiser import Condition, Denoiser, Frame
+from bigain.backbones.schedule import Schedule
+from bigain.registry import miss
 
 
 class LabelledModel(nn.Module):
@@ -32,3 +41,80 @@ def build_labelled(family: str, architecture: dict[str, Any], classes: int, prom
         prompts = 0.5 * torch.randn(classes + 1, prompt_tokens, architecture["cross_attention_dim"])
         return LabelledModel(model, classes, prompts)
     raise ValueError(f"no bundled family {family!r}; there are dit, unet")
+
+
+class LabelledDenoiser(Denoiser):
+    """A bundled model: class labels by name or number, pixels as latents."""
+
+    def __init__(
+        self, labelled: LabelledModel, schedule: Schedule, frame: Frame, classes: Sequence[str], stride: int = 2
+    ) -> None:
+        super().__init__(labelled.model, schedule, frame)
+        self.labelled = labelled
+        self.classes = tuple(classes)
+        self.codec = PixelCodec(frame.channels, stride)
+
+    def encode(self, images: Tensor) -> Tensor:
+        return self.codec.encode(images.float().to(self.device)).latent_dist.mode()
+
+    def decode(self, latents: Tensor) -> Tensor:
+        return self.codec.decode(latents.float()).sample.clamp(-1, 1)
+
+    def conditions(self, classes: Sequence[str | int]) -> Condition:
+        numbers = [self._number(name) for name in classes]
+        return Condition({"labels": torch.tensor(numbers, dtype=torch.int64, device=self.device)})
+
+    def unconditional(self, rows: int) -> Condition:
+        """The condition "no label" that guidance subtracts."""
+        return Condition({"labels": torch.full((rows,), len(self.classes), device=self.device)})
+
+    def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        return self.labelled(noisy, t, condition.values["labels"])
+
+    def _number(self, name: str | int) -> int:
+        if isinstance(name, int) and not isinstance(name, bool):
+            if not 0 <= name < len(self.classes):
+                raise ValueError(f"no class number {name}; this model has 0..{len(self.classes) - 1}")
+            return name
+        if name not in self.classes:
+            raise ValueError(miss("class", name, self.classes))
+        return self.classes.index(name)
+
+
+CONFIG = "bigain.json"
+PROMPTS = "prompts.safetensors"
+
+
+def save_labelled(folder: Path, denoiser: LabelledDenoiser, family: str) -> None:
+    """Write float16 weights and JSON: `model/` is a plain diffusers model, the rest is ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    half: Any = denoiser.labelled.model.to(torch.float16)
+    half.save_pretrained(folder / "model")
+    denoiser.labelled.model.float()
+    if denoiser.labelled.prompts is not None:
+        save_file({"prompts": denoiser.labelled.prompts.detach().half().contiguous()}, folder / PROMPTS)
+    config = {
+        "family": family,
+        "classes": list(denoiser.classes),
+        "frame": denoiser.frame._asdict(),
+        "schedule": vars(denoiser.schedule),
+        "stride": denoiser.codec.stride,
+    }
+    (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
+
+
+MODEL_CLASSES = {"dit": "DiTTransformer2DModel", "unet": "UNet2DConditionModel"}
+
+
+def load_labelled(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> LabelledDenoiser:
+    """A bundled model from its folder: safetensors and JSON only, nothing is unpickled or fetched."""
+    try:
+        config = json.loads((folder / CONFIG).read_text())
+        model_class = getattr(diffusers, MODEL_CLASSES[config["family"]])
+        model = model_class.from_pretrained(folder / "model", torch_dtype=dtype, local_files_only=True)
+        prompts = load_file(folder / PROMPTS)["prompts"].to(dtype) if (folder / PROMPTS).is_file() else None
+        classes, frame, schedule = config["classes"], Frame(**config["frame"]), Schedule(**config["schedule"])
+    except (KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
+        raise ValueError(f"{folder} is not a whole bigain model ({error}); fetch or train it again") from error
+    labelled = LabelledModel(model, len(classes), prompts).to(device).eval().requires_grad_(False)
+    return LabelledDenoiser(labelled, schedule, frame, classes, config["stride"])

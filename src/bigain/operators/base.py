@@ -1,6 +1,7 @@
 """What every operator is, the checks they share, and their names on the command line."""
 
 import dataclasses
+import math
 import numbers
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -62,11 +63,18 @@ def spec(operator: Any) -> str:
     if type(operator) not in names:
         raise TypeError(f"{operator!r} is not an operator; there are: {', '.join(OPERATORS)}")
     shown = [
-        f"{field.name}={getattr(operator, field.name)!r}"
+        f"{field.name}={literal(getattr(operator, field.name))!r}"
         for field in dataclasses.fields(operator)
         if getattr(operator, field.name) != field.default
     ]
     return f"{names[type(operator)]}({', '.join(shown)})"
+
+
+def literal(value: Any) -> Any:
+    """A plain Python value: numpy numbers and named tuples would not be read back."""
+    if isinstance(value, tuple):
+        return tuple(literal(part) for part in value)
+    return value.item() if hasattr(value, "item") else value
 
 
 def as_window(window: int | tuple[int, int]) -> Window:
@@ -89,7 +97,7 @@ def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
     largest = 1 - 1 / cell.tokens
     if ratio > largest:
         raise ValueError(
-            f"ratio {ratio} is more than {largest:.4g}, the largest that cells of {cell} allow "
+            f"ratio {ratio} is more than {math.floor(largest * 1e4) / 1e4}, the largest that cells of {cell} allow "
             f"(one token of each stays); take a lower ratio or a larger window"
         )
 

@@ -9,6 +9,7 @@ from bigain.operators.base import (
     OPERATORS,
     Call,
     as_window,
+    check_cells,
     check_choice,
     check_flag,
     check_ratio,
@@ -51,6 +52,7 @@ class GatedMerge:
         if removed == 0:
             return Identity()
         window = as_window(self.window)
+        check_cells(window, call.grid)
         score = scorer(self.scorer)(x, call.grid)
         place = self._place(score, call.grid, window)
         return merge_into(place, x, call.grid, window, removed, self.weighted)

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from bigain.operators.base import check_cells
 from bigain.tokens.grid import Grid, Window, left_over, other_places, token_index
 from bigain.tokens.match import best_match, merge_most_similar
 from bigain.tokens.plan import Assignment, assign
@@ -22,7 +21,6 @@ def merge_into(place: Tensor, x: Tensor, grid: Grid, window: Window, removed: in
 
 def split_tokens(place: Tensor, grid: Grid, window: Window, rows: int) -> tuple[Tensor, Tensor]:
     """Numbers of all other tokens, and of the destinations: (B, T) -> (B, N - T), (B, T)."""
-    check_cells(window, grid)
     others = token_index(other_places(place, window.tokens), grid, window).flatten(1)
     rest = left_over(grid, window, place.device).expand(len(place), -1)
     destinations = token_index(place, grid, window)

@@ -1,12 +1,13 @@
 """SiTo: similarity-based token pruning (Zhang et al., AAAI 2025)."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from bigain.operators.base import OPERATORS, Call, as_window, check_flag, check_ratio, check_seed
+from bigain.operators.base import OPERATORS, Call, as_window, check_cells, check_flag, check_ratio, check_seed
 from bigain.operators.merging import split_tokens
 from bigain.tokens.draws import draw_normal
 from bigain.tokens.grid import fold
@@ -34,7 +35,7 @@ class SiTo:
         check_ratio(self.ratio, self.window)
         check_seed(self.seed)
         check_flag("weighted", self.weighted)
-        if isinstance(self.noise, bool) or not isinstance(self.noise, int | float) or not self.noise >= 0:
+        if isinstance(self.noise, bool) or not isinstance(self.noise, int | float) or not 0 <= self.noise < math.inf:
             raise ValueError(f"noise is the deviation of the noise on the scores, a number from 0; got {self.noise!r}")
 
     @property
@@ -46,6 +47,7 @@ class SiTo:
         removed = int(grid.tokens * self.ratio)
         if removed == 0:
             return Identity()
+        check_cells(window, grid)
         x = unit(x)
         similarity = x @ x.transpose(1, 2)
         score = similarity.sum(-1, dtype=torch.float32)

@@ -10,6 +10,7 @@ from bigain.operators.base import (
     OPERATORS,
     Call,
     as_window,
+    check_cells,
     check_choice,
     check_flag,
     check_ratio,
@@ -52,6 +53,7 @@ class ToMe:
         if removed == 0:
             return Identity()
         window = as_window(self.window)
+        check_cells(window, call.grid)
         cells = window.cells(call.grid).tokens
         place = torch.zeros(cells, dtype=torch.int64, device=x.device)
         if self.pattern != "corner":

@@ -17,8 +17,7 @@ def best_match(x: Tensor, sources: Tensor, destinations: Tensor) -> tuple[Tensor
 
     (B, N, C), (B, S), (B, T) -> (B, S), (B, S).
     """
-    x = unit(x)
-    similarity = take_rows(x, sources) @ take_rows(x, destinations).transpose(1, 2)
+    similarity = unit(take_rows(x, sources)) @ unit(take_rows(x, destinations)).transpose(1, 2)
     value, position = similarity.max(-1)
     return value, destinations.gather(1, position)
 

@@ -1,0 +1,83 @@
+"""What classification and generation need from a model, and the parts that all families share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bigain.backbones.schedule import Schedule
+
+Loss = Literal["l2", "l1", "huber"]
+LOSSES: dict[str, Callable[..., Tensor]] = {"l2": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss}
+
+
+class Frame(NamedTuple):
+    """How an image is brought to the model: short side and centre crop to `size`, `padding` black pixels around."""
+
+    size: int
+    channels: int = 3
+    padding: int = 0
+
+
+class Condition(NamedTuple):
+    """Arguments of the network for each of K classes, stacked: every value is (K, ...)."""
+
+    values: dict[str, Any]
+
+    def take(self, rows: Tensor) -> "Condition":
+        """(K, ...) -> (B, ...)."""
+        return Condition({key: pick(value, rows) for key, value in self.values.items()})
+
+
+def pick(value: Any, rows: Tensor) -> Any:
+    if isinstance(value, dict):
+        return {key: pick(part, rows) for key, part in value.items()}
+    return value.index_select(0, rows) if isinstance(value, Tensor) else value
+
+
+class Denoiser(ABC):
+    """A noise predictor with its codec and its conditions. `network` is what `bigain.compress` acts on."""
+
+    def __init__(self, network: nn.Module, schedule: Schedule, frame: Frame) -> None:
+        self.network = network
+        self.schedule = schedule
+        self.frame = frame
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.network.parameters()).dtype
+
+    @abstractmethod
+    def encode(self, images: Tensor) -> Tensor:
+        """Latents of images in [-1, 1], float32: (B, c, s, s) -> (B, C, H, W)."""
+
+    @abstractmethod
+    def decode(self, latents: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, c, s, s) in [-1, 1]."""
+
+    @abstractmethod
+    def conditions(self, classes: Sequence[str | int]) -> Condition:
+        """Conditions of K classes: names, prompts or label numbers."""
+
+    @abstractmethod
+    def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        """What the network predicts, as it comes: (B, C, H, W), (B,), B rows -> (B, C, H, W)."""
+
+    def noise(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        """The predicted noise, in float32, whatever the network predicts."""
+        output = self.output(noisy.to(self.dtype), t, condition)
+        return self.schedule.noise_from(output[:, : noisy.shape[1]], noisy, t)
+
+    @torch.no_grad()
+    def error(self, latents: Tensor, condition: Condition, t: Tensor, noise: Tensor, loss: Loss = "l2") -> Tensor:
+        """Mean error of the predicted noise, in float32: (B, C, H, W), B rows, (B,), (B, C, H, W) -> (B,)."""
+        noisy = self.schedule.add_noise(latents, noise, t)
+        found = self.noise(noisy, t, condition)
+        return LOSSES[loss](found, noise.float(), reduction="none").flatten(1).mean(1)

@@ -1,0 +1,91 @@
+"""Noise schedules: how images are noised, and how a network's output tells the noise, whatever it predicts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bigain.registry import miss
+
+TIMESTEPS = 1000
+BETAS = ("linear", "scaled_linear", "squaredcos_cap_v2")
+PREDICTIONS = ("epsilon", "v_prediction", "sample", "flow")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """x_t = signal(t) · x_0 + noise(t) · eps; `prediction` is what the network's output means.
+
+    `beta_schedule` "flow" is rectified flow, x_t = (1 − t/T) x_0 + (t/T) eps, whose networks predict eps − x_0.
+    """
+
+    beta_schedule: str = "linear"
+    beta_start: float = 1e-4
+    beta_end: float = 0.02
+    prediction: str = "epsilon"
+    timesteps: int = TIMESTEPS
+
+    def __post_init__(self) -> None:
+        if self.beta_schedule not in (*BETAS, "flow"):
+            raise ValueError(miss("beta schedule", self.beta_schedule, (*BETAS, "flow")))
+        if self.prediction not in PREDICTIONS:
+            raise ValueError(miss("prediction type", self.prediction, PREDICTIONS))
+        if (self.prediction == "flow") != (self.beta_schedule == "flow"):
+            raise ValueError("flow matching needs both beta_schedule and prediction to be flow")
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "Schedule":
+        """From the configuration of a diffusers scheduler."""
+        if "FlowMatch" in config.get("_class_name", ""):
+            return cls("flow", prediction="flow", timesteps=config.get("num_train_timesteps", TIMESTEPS))
+        if config.get("trained_betas") is not None or config.get("rescale_betas_zero_snr"):
+            raise ValueError("schedulers with trained_betas or rescale_betas_zero_snr are not supported")
+        return cls(
+            config["beta_schedule"],
+            config["beta_start"],
+            config["beta_end"],
+            config.get("prediction_type", "epsilon"),
+            config.get("num_train_timesteps", TIMESTEPS),
+        )
+
+    def levels(self) -> tuple[Tensor, Tensor]:
+        """Factors of the image and of the noise at each t, in float32: (T,), (T,)."""
+        if self.beta_schedule == "flow":
+            share = torch.arange(self.timesteps, dtype=torch.float32) / self.timesteps
+            return 1 - share, share
+        signal = torch.cumprod(1 - self._betas(), 0)
+        return signal.sqrt().float(), (1 - signal).sqrt().float()
+
+    def _betas(self) -> Tensor:
+        steps = self.timesteps
+        if self.beta_schedule == "linear":
+            return torch.linspace(self.beta_start, self.beta_end, steps, dtype=torch.float64)
+        if self.beta_schedule == "scaled_linear":
+            return torch.linspace(self.beta_start**0.5, self.beta_end**0.5, steps, dtype=torch.float64) ** 2
+        edges = (torch.arange(steps + 1, dtype=torch.float64) / steps + 0.008) / 1.008
+        bar = torch.cos(edges * torch.pi / 2) ** 2
+        return (1 - bar[1:] / bar[:-1]).clamp_max(0.999)
+
+    def add_noise(self, latents: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """x_t in float32: (B, ...), (B, ...), (B,) -> (B, ...)."""
+        signal, spread = self._at(t, latents)
+        return signal * latents.float() + spread * noise.float()
+
+    def noise_from(self, output: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
+        """The noise that a network's output stands for, in float32: (B, ...) -> (B, ...)."""
+        output, noisy = output.float(), noisy.float()
+        signal, spread = self._at(t, output)
+        if self.prediction == "v_prediction":
+            return signal * output + spread * noisy
+        if self.prediction == "sample":
+            return (noisy - signal * output) / spread
+        if self.prediction == "flow":
+            return noisy + signal * output
+        return output
+
+    def _at(self, t: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+        shape = (-1, *[1] * (like.ndim - 1))
+        signal, spread = (level.to(like.device)[t.long()].view(shape) for level in self.levels())
+        return signal, spread

@@ -1,0 +1,1 @@
+"""Its presence puts this folder on the path, for `from references import ...`."""

@@ -1,0 +1,218 @@
+"""LoRA, processors, fused projections, saving, copying and offloading beside compression."""
+
+import copy
+
+import pytest
+import torch
+from accelerate import cpu_offload
+from accelerate.hooks import ModelHook, add_hook_to_module, remove_hook_from_module
+from diffusers.models.attention_processor import AttnProcessor, SlicedAttnProcessor
+from peft import LoraConfig, inject_adapter_in_model
+
+import bigain
+from models import BACKBONES, run, traces
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def add_lora(model):
+    torch.manual_seed(5)
+    config = LoraConfig(r=2, target_modules=["to_q", "to_k", "to_v", "to_out.0"], init_lora_weights=False)
+    if hasattr(model, "add_adapter"):
+        model.add_adapter(config)
+    else:
+        inject_adapter_in_model(config, model)
+
+
+def test_lora_before_and_after(backbone, operator):
+    before, after = backbone.build(), backbone.build()
+    add_lora(before)
+    dense = run(backbone, before)
+    with bigain.compress(after, operator) as handle:
+        plain = run(backbone, after)
+        add_lora(after)
+        handle.reset()
+        compressed_after = run(backbone, after)
+        assert all(row.flops_after > 0 for row in handle.status())
+    with bigain.compress(before, operator):
+        compressed_before = run(backbone, before)
+    assert torch.equal(compressed_before, compressed_after)
+    assert not torch.allclose(compressed_after, plain, atol=1e-4)
+    assert not torch.allclose(compressed_after, dense, atol=1e-4)
+    assert torch.equal(run(backbone, after), dense)
+
+
+def set_processors(model, processor):
+    """What `set_attn_processor` does, also where a class has no such method."""
+    for module in model.modules():
+        if hasattr(module, "set_processor"):
+            module.set_processor(processor)
+
+
+@pytest.mark.parametrize("processor", [AttnProcessor(), SlicedAttnProcessor(1)], ids=lambda p: type(p).__name__)
+def test_another_processor_after_applying(backbone, operator, processor):
+    model = backbone.build()
+    with bigain.compress(model, operator) as handle:
+        expected = run(backbone, model)
+        set_processors(model, processor)
+        handle.reset()
+        close(run(backbone, model), expected)
+
+
+@pytest.mark.parametrize("name", ["sd", "sdxl", "controlnet"])
+def test_attention_slices_after_applying(name, operator):
+    backbone = BACKBONES[name]
+    model = backbone.build()
+    with bigain.compress(model, operator) as handle:
+        expected = run(backbone, model)
+        model.set_attention_slice("auto")
+        handle.reset()
+        close(run(backbone, model), expected)
+
+
+@pytest.mark.parametrize("name", ["sd", "sdxl", "pixart"])
+def test_fused_projections_after_applying(name, operator):
+    backbone = BACKBONES[name]
+    model = backbone.build()
+    dense = run(backbone, model)
+    with bigain.compress(model, operator) as handle:
+        expected = run(backbone, model)
+        model.fuse_qkv_projections()
+        fused = traces(model)
+        handle.reset()
+        close(run(backbone, model), expected)
+        with handle.paused():
+            close(run(backbone, model), dense)
+        handle.reset()
+        model.unfuse_qkv_projections()
+        close(run(backbone, model), expected)
+    assert {key: value[0] for key, value in traces(model).items()} == {key: value[0] for key, value in fused.items()}
+    close(run(backbone, model), dense)
+
+
+@pytest.mark.parametrize("name", ["sd", "sdxl", "pixart"])
+def test_fused_projections_before_applying(name, operator):
+    backbone = BACKBONES[name]
+    model = backbone.build()
+    with bigain.compress(model, operator):
+        expected = run(backbone, model)
+    model.fuse_qkv_projections()
+    before = traces(model)
+    with bigain.compress(model, operator):
+        close(run(backbone, model), expected)
+    assert traces(model) == before
+
+
+def test_a_saved_model_is_dense(backbone, operator, tmp_path):
+    model = backbone.build()
+    dense, keys = run(backbone, model), list(model.state_dict())
+    with bigain.compress(model, operator):
+        run(backbone, model)
+        assert list(model.state_dict()) == keys
+        model.save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path)
+    assert list(loaded.state_dict()) == keys
+    assert "bigain" not in (tmp_path / "config.json").read_text()
+    assert torch.equal(run(backbone, loaded), dense)
+
+
+def test_a_copy_is_independent(backbone, operator):
+    model = backbone.build()
+    dense, untouched = run(backbone, model), traces(model)
+    handle = bigain.compress(model, operator)
+    twin = copy.deepcopy(model)
+    compressed = run(backbone, model)
+    assert torch.equal(run(backbone, twin), compressed)
+
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.mul_(1.5)
+    other = backbone.build()
+    other.load_state_dict(twin.state_dict())
+    with bigain.compress(other, operator):
+        expected = run(backbone, other)
+    bigain.restore(twin)
+    assert traces(twin) == untouched
+    twin_handle = bigain.compress(twin, operator)
+    assert torch.equal(run(backbone, twin), expected)
+
+    handle.reset()
+    assert torch.equal(run(backbone, model), compressed)
+    handle.remove()
+    assert torch.equal(run(backbone, model), dense)
+    twin_handle.reset()
+    assert torch.equal(run(backbone, twin), expected)
+
+
+def test_a_copy_runs_its_own_weights(backbone, operator):
+    model = backbone.build()
+    bigain.compress(model, operator)
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.mul_(1.5)
+    other = backbone.build()
+    other.load_state_dict(twin.state_dict())
+    with bigain.compress(other, operator):
+        expected = run(backbone, other)
+    assert torch.equal(run(backbone, twin), expected)
+    bigain.restore(model)
+    assert torch.equal(run(backbone, twin), expected) or "tome" in operator or "sito" in operator
+
+
+def test_a_copy_of_a_model_that_ran_works(backbone, operator):
+    model = backbone.build()
+    with bigain.compress(model, operator) as handle:
+        compressed = run(backbone, model)
+        handle.reset()
+        twin = copy.deepcopy(model)
+    assert torch.equal(run(backbone, twin), compressed)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_cpu_offload(backbone, operator, when):
+    model = backbone.build()
+    dense = run(backbone, model)
+    with bigain.compress(model, operator):
+        expected = run(backbone, model)
+    if when == "before":
+        cpu_offload(model, execution_device="cpu")
+    handle = bigain.compress(model, operator)
+    if when == "after":
+        cpu_offload(model, execution_device="cpu")
+    assert torch.equal(run(backbone, model), expected)
+    assert all(row.flops_after > 0 for row in handle.status())
+    remove_hook_from_module(model, recurse=True)
+    handle.reset()
+    handle.remove()
+    model.load_state_dict(backbone.build().state_dict(), assign=True)
+    assert torch.equal(run(backbone, model), dense)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_hooks_of_accelerate_come_and_go(backbone, operator, when):
+    model = backbone.build()
+    dense, untouched = run(backbone, model), traces(model)
+    with bigain.compress(model, operator):
+        expected = run(backbone, model)
+    if when == "before":
+        add_hooks(model)
+    handle = bigain.compress(model, operator)
+    if when == "after":
+        add_hooks(model)
+    assert torch.equal(run(backbone, model), expected)
+    remove_hook_from_module(model, recurse=True)
+    handle.reset()
+    assert torch.equal(run(backbone, model), expected)
+    handle.remove()
+    assert torch.equal(run(backbone, model), dense)
+    assert {key: value[1] for key, value in traces(model).items()} == {
+        key: value[1] for key, value in untouched.items()
+    }
+
+
+def add_hooks(model):
+    for module in model.modules():
+        add_hook_to_module(module, ModelHook())

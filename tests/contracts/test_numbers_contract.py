@@ -1,0 +1,110 @@
+"""Precision, batches, time steps and grids."""
+
+import pytest
+import torch
+
+import bigain
+from models import BACKBONES, call, distance, run
+
+SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
+FREE_SHAPES = ["sd", "sdxl", "pixart", "controlnet"]
+
+
+def row(inputs, i):
+    """One row of a batch of inputs."""
+    args = tuple(part[i : i + 1] if isinstance(part, torch.Tensor) else part for part in inputs.args)
+    kwargs = {name: one_row(part, i) for name, part in inputs.kwargs.items()}
+    return inputs._replace(args=args, kwargs=kwargs)
+
+
+def one_row(part, i):
+    return {name: value[i : i + 1] for name, value in part.items()} if isinstance(part, dict) else part[i : i + 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_close(backbone, operator, dtype):
+    model = backbone.build()
+    with bigain.compress(model, operator):
+        full = run(backbone, model)
+    model = model.to(dtype)
+    with bigain.compress(model, operator):
+        half = run(backbone, model)
+    assert half.dtype == dtype
+    assert torch.isfinite(half).all()
+    assert distance(half, full) < {torch.float16: 0.01, torch.bfloat16: 0.04}[dtype]
+
+
+def test_rows_of_a_batch_are_independent(backbone, model, operator):
+    inputs = backbone.inputs(batch=3)
+    with bigain.compress(model, operator) as handle, torch.no_grad():
+        together = call(model, inputs)
+        for i in range(3):
+            handle.reset()
+            torch.testing.assert_close(call(model, row(inputs, i)), together[i : i + 1], atol=1e-5, rtol=1e-4)
+
+
+def test_mixed_time_steps_of_a_schedule(backbone, model):
+    mixed = torch.tensor([10, 900])
+    inputs = backbone.inputs(batch=2, t=mixed)
+    with bigain.compress(model, SCHEDULE), torch.no_grad():
+        together = call(model, inputs)
+        for i in range(2):
+            torch.testing.assert_close(call(model, row(inputs, i)), together[i : i + 1], atol=1e-5, rtol=1e-4)
+    with bigain.compress(model, "kv_downsample(factor=2, alpha=1.0)"), torch.no_grad():
+        assert not torch.allclose(call(model, inputs), together, atol=1e-5)
+
+
+@pytest.mark.parametrize("t", [0, 300, 999])
+def test_a_schedule_is_its_value_at_t(backbone, model, t):
+    alpha = 0.8 * t / 999 + 1.2 * (1 - t / 999)
+    inputs = backbone.inputs(batch=2, t=torch.tensor([t, t]))
+    with bigain.compress(model, SCHEDULE), torch.no_grad():
+        scheduled = call(model, inputs)
+    with bigain.compress(model, bigain.KVDownsample(2, alpha)), torch.no_grad():
+        torch.testing.assert_close(call(model, inputs), scheduled, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sd", "sdxl", "controlnet"])
+@pytest.mark.parametrize("t", [700, 700.0, torch.tensor(700), torch.tensor([700])], ids=repr)
+def test_one_time_step_for_all_rows(name, t):
+    backbone = BACKBONES[name]
+    model = backbone.build()
+    with bigain.compress(model, SCHEDULE):
+        each = run(backbone, model, t=torch.tensor([700, 700]))
+        torch.testing.assert_close(run(backbone, model, t=t), each, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (48, 80), (33, 47)], ids=str)
+@pytest.mark.parametrize("name", FREE_SHAPES)
+def test_grids_of_all_shapes(name, operator, size):
+    backbone = BACKBONES[name]
+    model = backbone.build()
+    dense = run(backbone, model, batch=1, size=size)
+    with bigain.compress(model, operator) as handle:
+        compressed = run(backbone, model, batch=1, size=size)
+        status = handle.status()
+    side = {"sdxl": 2, "pixart": 2}.get(name, 1)
+    rounded = [-(-n // side) if name == "sdxl" else n // side for n in size]
+    assert compressed.shape == dense.shape
+    assert not torch.allclose(compressed, dense, atol=1e-5)
+    assert all(row.ran and tuple(row.grid) == tuple(rounded) for row in status)
+    assert torch.equal(run(backbone, model, batch=1, size=size), dense)
+
+
+def test_larger_square_latents(backbone, model, operator):
+    dense = run(backbone, model, batch=1, size=(32, 32))
+    with bigain.compress(model, operator) as handle:
+        assert not torch.allclose(run(backbone, model, batch=1, size=(32, 32)), dense, atol=1e-5)
+        before = [row.tokens for row in handle.status()]
+        run(backbone, model, batch=1, size=(16, 16))
+        assert [row.tokens * 4 for row in handle.status()] == before
+
+
+def test_merged_sizes_weigh_the_keys(backbone, model):
+    for merge in ("gated_merge", "block_merge", "tome", "sito"):
+        with bigain.compress(model, f"{merge}(ratio=0.6)"):
+            plain = run(backbone, model)
+        with bigain.compress(model, f"{merge}(ratio=0.6, weighted=True)"):
+            weighted = run(backbone, model)
+        assert torch.isfinite(weighted).all()
+        assert not torch.allclose(plain, weighted, atol=1e-6)

@@ -1,0 +1,70 @@
+"""The account of what was saved is exact."""
+
+import pytest
+import torch
+
+import bigain
+from bigain.backbones import family_of
+from bigain.bench.cost import counted
+
+# on a handful of tokens of narrow models, planning by an N x N similarity may cost more than it saves
+PLANNING_MAY_COST_MORE = "sito"
+
+
+@pytest.fixture(scope="module")
+def meta(backbone):
+    return backbone.on_meta()
+
+
+@pytest.fixture(scope="module")
+def dense(backbone, meta):
+    return flops(backbone, meta)
+
+
+@torch.no_grad()
+def flops(backbone, model, **choice):
+    """FLOPs of one forward pass of one sample."""
+    return counted(model, backbone.inputs(batch=1, device="meta", **choice))
+
+
+def account_and_count(backbone, meta, dense, operator, **options):
+    """FLOPs saved by the account, and by counting."""
+    with bigain.compress(meta, operator, **options) as handle:
+        compressed = flops(backbone, meta)
+        status = handle.status()
+    return status.flops_before - status.flops_after, dense - compressed
+
+
+def test_flops_agree_with_the_counter(backbone, meta, dense, operator):
+    with bigain.compress(meta, operator) as handle:
+        compressed = flops(backbone, meta)
+        status = handle.status()
+    assert status.flops_before - status.flops_after == dense - compressed
+    for row in status:
+        assert row.flops_before > 0
+        assert row.flops_after > 0
+        assert row.flops_after < row.flops_before or operator.startswith(PLANNING_MAY_COST_MORE)
+
+
+@pytest.mark.parametrize("reused", ["gated_merge(ratio=0.6)", "kv_select(keep=0.4)"])
+def test_flops_agree_with_the_counter_when_plans_are_reused(backbone, meta, dense, reused):
+    account, count = account_and_count(backbone, meta, dense, reused, reuse="stage")
+    assert account == count
+
+
+@pytest.mark.parametrize("without", ["", "self"])
+def test_flops_agree_with_the_counter_for_other_kinds_of_sites(backbone, meta, dense, without):
+    kinds = {site.kind for site in family_of(meta).sites(meta)} - {without}
+    where = bigain.Where(module=tuple(sorted(kinds)))
+    account, count = account_and_count(backbone, meta, dense, "gated_merge(ratio=0.5)", where=where)
+    assert account == count
+
+
+def test_flops_agree_with_the_counter_at_another_size(backbone, meta):
+    size = (20, 20) if backbone.name == "dit" else (18, 22)
+    before = flops(backbone, meta, size=size)
+    with bigain.compress(meta, "gated_merge(ratio=0.5)") as handle:
+        after = flops(backbone, meta, size=size)
+        status = handle.status()
+    assert status.flops_before - status.flops_after == before - after
+    assert flops(backbone, meta, size=size) == before
