@@ -98,6 +98,41 @@ def test_compressing_a_model_compiled_in_place_takes_effect(name):
     close(at(name, model, 10), dense)
 
 
+def test_a_second_operator_on_a_model_compiled_elsewhere_takes_effect(name):
+    model = build(name)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    with bigain.compress(model, "todo(factor=2)"):
+        one = at(name, compiled, 10)
+        with bigain.compress(model, "gated_merge(ratio=0.6)", where='module="mlp"'):
+            two = at(name, compiled, 10)
+            close(two, at(name, model, 10))
+            assert not torch.allclose(two, one, atol=1e-4)
+
+
+def test_compressing_a_model_with_compiled_blocks_takes_effect(name):
+    model = build(name)
+    dense = at(name, model, 10)
+    for module in model.modules():
+        if type(module).__name__ == "BasicTransformerBlock":
+            module.compile(fullgraph=True, backend="eager")
+    close(at(name, model, 10), dense)
+    with bigain.compress(model, "gated_merge(ratio=0.6)") as handle:
+        assert not torch.allclose(at(name, model, 10), dense, atol=1e-4)
+        with handle.paused():
+            close(at(name, model, 10), dense)
+    close(at(name, model, 10), dense)
+
+
+def test_compiling_the_blocks_of_a_compressed_model(name):
+    model = build(name)
+    with bigain.compress(model, "gated_merge(ratio=0.6)"):
+        expected = at(name, model, 10)
+        for module in model.modules():
+            if type(module).__name__ == "BasicTransformerBlock":
+                module.compile(fullgraph=True, backend="eager")
+        close(at(name, model, 10), expected)
+
+
 def test_another_operator_after_the_first_takes_effect(name):
     model = build(name)
     compiled = torch.compile(model, fullgraph=True, backend="eager")

@@ -18,10 +18,13 @@ ARROWS = {
     "status": {"operators", "backbones", "tokens"},
     "compress": {"operators", "backbones", "tokens", "status"},
     "tomesd": {"operators", "backbones", "compress"},
-    "zoo": {"backbones", "data", "metrics", "registry"},
+    "classify": {"backbones", "registry"},
+    "generate": {"backbones"},
+    "zoo": {"backbones", "classify", "data", "generate", "metrics", "registry"},
     "bench": {"operators", "backbones", "compress", "data", "metrics", "registry"},
-    "cli": {"operators", "backbones", "tokens", "bench", "registry", "zoo"},
-    "__init__": {"operators", "backbones", "compress"},
+    "cli": {"operators", "backbones", "tokens", "bench", "registry", "zoo", "data"},
+    "loading": {"backbones", "registry", "zoo"},
+    "__init__": {"operators", "backbones", "compress", "loading"},
 }
 
 

@@ -2,6 +2,7 @@
 
 from bigain.backbones import Site, Where
 from bigain.compress import Handle, compress, restore
+from bigain.loading import load
 from bigain.operators import (
     AvgPool,
     BlockMerge,
@@ -29,6 +30,7 @@ __all__ = [
     "ToMe",
     "Where",
     "compress",
+    "load",
     "parse",
     "restore",
     "spec",

@@ -77,15 +77,45 @@ def flops(
     out.print(table)
 
 
+@app.command()
+def train(
+    name: Annotated[str, typer.Argument(help="fashion-dit, fashion-unet or fashion-features.")] = "fashion-dit",
+    data: Annotated[str | None, typer.Option(help="Folder with the data set's official files.")] = None,
+    out_dir: Annotated[str | None, typer.Option("--out", help="Where to write; runs/NAME by default.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed than the recipe's 0.")] = 0,
+    stop_after: Annotated[int | None, typer.Option(help="Stop at this many samples of the recipe.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; torch's choice by default.")] = None,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Prove the whole path on few images in under a minute.")
+    ] = False,
+) -> None:
+    """Train one of the bundled models from its recipe; started again, it goes on where it was killed."""
+    from pathlib import Path
+
+    from bigain.zoo.command import Options, train_named
+
+    folder = Path(out_dir or f"runs/{name}")
+    try:
+        train_named(name, folder, Options(data, seed, stop_after, threads, smoke), err)
+    except (ValueError, FileNotFoundError) as error:
+        fail(error)
+    out.print((folder / "card.md").read_text(), markup=False, highlight=False)
+
+
 @app.command("list")
 def list_names(
-    what: Annotated[str, typer.Argument(help="operators, scorers or architectures.")],
+    what: Annotated[str, typer.Argument(help="operators, scorers, architectures or models.")],
     as_json: Json = False,
 ) -> None:
     """List what there is, one line each."""
     from bigain.registry import miss
 
-    shelves = {"operators": operator_lines, "scorers": scorer_lines, "architectures": architecture_lines}
+    shelves = {
+        "operators": operator_lines,
+        "scorers": scorer_lines,
+        "architectures": architecture_lines,
+        "models": model_lines,
+    }
     if what not in shelves:
         fail(ValueError(miss("list of", what, shelves)))
     lines = shelves[what]()
@@ -114,6 +144,12 @@ def architecture_lines() -> dict[str, str]:
     from bigain.backbones.architectures import ARCHITECTURES
 
     return {name: class_name for name, (class_name, _) in ARCHITECTURES.items()}
+
+
+def model_lines() -> dict[str, str]:
+    from bigain.zoo.shelf import model_lines
+
+    return model_lines()
 
 
 def first_sentence(thing: Any) -> str:

@@ -130,16 +130,6 @@ def test_call_styles(unet):
         assert torch.equal(unet(latents, t, text, None, None, None, {}).sample, expected)
 
 
-def test_own_cross_attention_kwargs_are_kept(unet):
-    inputs = SD.inputs()
-    given = {"unknown": 3}
-    with bigain.compress(unet, MERGE), torch.no_grad():
-        expected = call(unet, inputs)
-        found = unet(*inputs.args, cross_attention_kwargs={"scale": 1.0}).sample
-        assert torch.equal(found, expected)
-        assert given == {"unknown": 3}
-
-
 class Spy:
     """An attention processor that notes the keywords it was given."""
 

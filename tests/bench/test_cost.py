@@ -1,10 +1,12 @@
 """The golden numbers of the paper's FLOPs table, on the real architecture of SD 2.0."""
 
 import pytest
+import torch
 
 from bigain import Where
 from bigain.backbones.architectures import ARCHITECTURES, build_meta
 from bigain.bench.cost import count_flops
+from models import BACKBONES
 
 GOLDEN = [
     (None, {}, 804.26),
@@ -55,3 +57,10 @@ def test_larger_latents_cost_more(sd2):
 def test_every_architecture_by_name_is_compressed_by_default(name):
     model = build_meta(name)
     assert count_flops(model, "todo(factor=2)") < count_flops(model)
+
+
+def test_a_model_whose_latents_are_not_square():
+    backbone = BACKBONES["sd"]
+    with torch.device("meta"):
+        model = backbone.model(**(backbone.config | {"sample_size": (8, 16)}))
+    assert count_flops(model) == count_flops(backbone.on_meta(), latent=(8, 16))

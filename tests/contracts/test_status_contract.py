@@ -68,3 +68,14 @@ def test_flops_agree_with_the_counter_at_another_size(backbone, meta):
         status = handle.status()
     assert status.flops_before - status.flops_after == before - after
     assert flops(backbone, meta, size=size) == before
+
+
+@pytest.mark.parametrize("groups", [2, "halves"])
+@torch.no_grad()
+def test_rows_of_a_group_pay_for_their_plan_together(backbone, meta, groups):
+    inputs = backbone.inputs(batch=4, device="meta")
+    before = counted(meta, inputs)
+    with bigain.compress(meta, "gated_merge(ratio=0.6)", groups=groups) as handle:
+        after = counted(meta, inputs)
+        status = handle.status()
+    assert 4 * (status.flops_before - status.flops_after) == before - after

@@ -31,11 +31,21 @@ class Condition(NamedTuple):
         """(K, ...) -> (B, ...)."""
         return Condition({key: pick(value, rows) for key, value in self.values.items()})
 
+    def join(self, other: "Condition") -> "Condition":
+        """(A, ...), (B, ...) -> (A + B, ...)."""
+        return Condition({key: stack(value, other.values[key]) for key, value in self.values.items()})
+
 
 def pick(value: Any, rows: Tensor) -> Any:
     if isinstance(value, dict):
         return {key: pick(part, rows) for key, part in value.items()}
     return value.index_select(0, rows) if isinstance(value, Tensor) else value
+
+
+def stack(a: Any, b: Any) -> Any:
+    if isinstance(a, dict):
+        return {key: stack(part, b[key]) for key, part in a.items()}
+    return torch.cat([a, b]) if isinstance(a, Tensor) else a
 
 
 class Denoiser(ABC):
@@ -65,6 +75,15 @@ class Denoiser(ABC):
     @abstractmethod
     def conditions(self, classes: Sequence[str | int]) -> Condition:
         """Conditions of K classes: names, prompts or label numbers."""
+
+    @abstractmethod
+    def unconditional(self, rows: int) -> Condition:
+        """The empty condition that guidance subtracts, for some rows."""
+
+    @property
+    @abstractmethod
+    def latent_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of one image's latents."""
 
     @abstractmethod
     def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:

@@ -65,8 +65,12 @@ class LabelledDenoiser(Denoiser):
         return Condition({"labels": torch.tensor(numbers, dtype=torch.int64, device=self.device)})
 
     def unconditional(self, rows: int) -> Condition:
-        """The condition "no label" that guidance subtracts."""
         return Condition({"labels": torch.full((rows,), len(self.classes), device=self.device)})
+
+    @property
+    def latent_shape(self) -> tuple[int, int, int]:
+        side = (self.frame.size + 2 * self.frame.padding) // self.codec.stride
+        return self.codec.config.latent_channels, side, side
 
     def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
         return self.labelled(noisy, t, condition.values["labels"])

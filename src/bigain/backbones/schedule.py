@@ -1,5 +1,6 @@
 """Noise schedules: how images are noised, and how a network's output tells the noise, whatever it predicts."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,7 @@ class Schedule:
             config.get("num_train_timesteps", TIMESTEPS),
         )
 
+    @functools.cache  # noqa: B019 - schedules are few and small
     def levels(self) -> tuple[Tensor, Tensor]:
         """Factors of the image and of the noise at each t, in float32: (T,), (T,)."""
         if self.beta_schedule == "flow":

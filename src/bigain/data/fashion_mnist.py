@@ -12,6 +12,7 @@ CLASSES = (
     "sandal", "shirt", "sneaker", "bag", "ankle boot",
 )  # fmt: skip
 STEMS = {"train": "train", "test": "t10k"}
+SAMPLE = Path(__file__).parent / "fashion_sample.npz"
 PLACES = (Path("data/fashion-mnist"), Path("/usr/share/datasets/fashion-mnist"))
 
 
@@ -34,6 +35,26 @@ def fashion_mnist(split: Literal["train", "test"], root: str | Path | None = Non
     if len(images) != len(labels):
         raise ValueError(f"{folder}: {len(images)} images but {len(labels)} labels in the {split} split")
     return LabelledImages(images, labels.astype(np.int64), CLASSES)
+
+
+def fashion_sample() -> LabelledImages:
+    """500 test images, 50 of each class, that come with the package."""
+    with np.load(SAMPLE, allow_pickle=False) as file:
+        return LabelledImages(file["images"], file["labels"].astype(np.int64), CLASSES)
+
+
+def sample_rows() -> np.ndarray:
+    """Numbers, in the official test set, of the images of `fashion_sample`."""
+    with np.load(SAMPLE, allow_pickle=False) as file:
+        return file["rows"].astype(np.int64)
+
+
+def make_sample(test: LabelledImages, each: int = 50, seed: int = 0) -> dict[str, np.ndarray]:
+    """The arrays of the sample file: a seeded draw of the same number of images from each class, in random order."""
+    rng = np.random.default_rng(seed)
+    groups = [rng.choice(np.flatnonzero(test.labels == k), each, replace=False) for k in range(len(test.classes))]
+    rows = rng.permutation(np.concatenate(groups))
+    return {"images": test.images[rows], "labels": test.labels[rows].astype(np.uint8), "rows": rows.astype(np.int16)}
 
 
 def _folder(root: str | Path | None) -> Path:

@@ -14,7 +14,7 @@ class Recipe:
     architecture: dict[str, Any]
     schedule: dict[str, Any]
     samples: int
-    image_channels: int = 1
+    frame: tuple[int, int, int] = (28, 1, 2)  # image size, channels, padding
     prompt_tokens: int = 0  # length of the learned prompt of each class; 0: class labels
     batch: int = 64
     learning_rate: float = 2e-3

@@ -1,19 +1,19 @@
 """Training of the bundled models: stateless randomness, so a killed run resumes to the same bits."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bigain.backbones.labelled import LabelledModel
+from bigain.backbones.schedule import TIMESTEPS, Schedule
 from bigain.zoo.recipes import Recipe
 
-TIMESTEPS = 1000
 VALIDATION = 512  # held-out pairs of (image, t, noise), the same in every run
 
 
@@ -27,16 +27,6 @@ def learning_rate(recipe: Recipe, step: int) -> float:
     steps = recipe.samples // recipe.batch
     falling = max(1, int(steps * recipe.decay))
     return min(1.0, (step + 1) / recipe.warmup, max(0.0, (steps - step) / falling))
-
-
-def alphas_cumprod(schedule: dict[str, Any]) -> Tensor:
-    """(TIMESTEPS,) signal variances of a DDPM schedule, as diffusers computes them."""
-    start, end = schedule["beta_start"], schedule["beta_end"]
-    if schedule["beta_schedule"] == "scaled_linear":
-        betas = torch.linspace(start**0.5, end**0.5, TIMESTEPS) ** 2
-    else:
-        betas = torch.linspace(start, end, TIMESTEPS)
-    return torch.cumprod(1 - betas, 0)
 
 
 @dataclass
@@ -94,11 +84,10 @@ def make_optimiser(recipe: Recipe, network: LabelledModel) -> torch.optim.Optimi
 
 
 def noise_loss(
-    network: Callable[..., Tensor], signal: Tensor, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor
+    network: Callable[..., Tensor], schedule: Schedule, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor
 ) -> Tensor:
     """Mean squared error of the predicted noise."""
-    a = signal[t].view(-1, 1, 1, 1)
-    return F.mse_loss(network(a.sqrt() * latents + (1 - a).sqrt() * noise, t, labels), noise)
+    return F.mse_loss(network(schedule.add_noise(latents, noise, t), t, labels), noise)
 
 
 def batch_rows(recipe: Recipe, count: int, step: int) -> Tensor:
@@ -112,7 +101,7 @@ def batch_rows(recipe: Recipe, count: int, step: int) -> Tensor:
     return rows
 
 
-def train_step(run: Run, signal: Tensor, latents: Tensor, labels: Tensor) -> float:
+def train_step(run: Run, schedule: Schedule, latents: Tensor, labels: Tensor) -> float:
     """One update; the time steps of a batch are stratified, which lowers the variance of the gradient."""
     recipe = run.recipe
     generator = step_generator(recipe.seed, run.step)
@@ -122,7 +111,7 @@ def train_step(run: Run, signal: Tensor, latents: Tensor, labels: Tensor) -> flo
     noise = torch.randn((recipe.batch, *latents.shape[1:]), generator=generator)
     chosen = torch.where(dropped, run.network.classes, labels[rows])
 
-    loss = noise_loss(run.network, signal, latents[rows], chosen, t.long(), noise)
+    loss = noise_loss(run.network, schedule, latents[rows], chosen, t.long(), noise)
     run.optimiser.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(run.network.parameters(), 1.0)
@@ -142,17 +131,28 @@ def update_average(run: Run) -> None:
 
 
 @torch.no_grad()
-def validation_loss(run: Run, signal: Tensor, latents: Tensor, labels: Tensor) -> float:
+def validation_loss(run: Run, schedule: Schedule, latents: Tensor, labels: Tensor) -> float:
     """The averaged weights on held-out images with fixed t and noise, so that curves of two runs compare."""
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(latents.shape, generator=generator)
     t = torch.arange(len(latents)) * TIMESTEPS // len(latents)
 
-    def network(*inputs: Tensor) -> Tensor:
-        return torch.func.functional_call(run.network, run.average, inputs)
-
-    parts = [
-        noise_loss(network, signal, latents[i], labels[i], t[i], noise[i]).item()
-        for i in torch.arange(len(latents)).split(64)
-    ]
+    with averaged(run):
+        parts = [
+            noise_loss(run.network, schedule, latents[i], labels[i], t[i], noise[i]).item()
+            for i in torch.arange(len(latents)).split(64)
+        ]
     return sum(parts) / len(parts)
+
+
+@contextmanager
+def averaged(run: Run) -> Iterator[None]:
+    """The network with its averaged weights, for a while."""
+    own = {name: p.detach().clone() for name, p in run.network.named_parameters()}
+    run.network.load_state_dict(run.average, strict=False)
+    run.network.eval()
+    try:
+        yield
+    finally:
+        run.network.load_state_dict(own, strict=False)
+        run.network.train()

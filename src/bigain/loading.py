@@ -1,0 +1,32 @@
+"""`bigain.load`: a denoiser by the name of a bundled model, from a folder, or from the hub."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from bigain.registry import miss
+from bigain.zoo.shelf import bundled
+
+if TYPE_CHECKING:
+    from bigain.backbones.denoiser import Denoiser
+
+
+def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
+    """A model with all it needs to classify and generate: a bundled name, a folder, or a hub id (owner/name).
+
+    Bundled models and folders never touch the network, and nothing is unpickled.
+    """
+    names = bundled()
+    folder = names.get(str(name), Path(name))
+    if (folder / "bigain.json").is_file():
+        from bigain.backbones.labelled import load_labelled
+
+        return load_labelled(folder, dtype, device)
+    if folder.is_dir() and not (folder / "model_index.json").is_file():
+        raise ValueError(f"{folder} holds neither a bigain model (bigain.json) nor a pipeline (model_index.json)")
+    if not folder.is_dir() and str(name).count("/") != 1:
+        raise ValueError(f"{miss('bundled model', name, names)}; otherwise give a folder or a hub id like owner/name")
+    from bigain.backbones.pipelines import load_pipeline
+
+    return load_pipeline(folder if folder.is_dir() else str(name), dtype, device)

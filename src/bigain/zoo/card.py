@@ -1,0 +1,144 @@
+"""Model cards: what a model is, how it came to be, and how well it does, written by the training command."""
+
+import json
+import platform
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from bigain.backbones.denoiser import Denoiser
+from bigain.backbones.labelled import LabelledDenoiser
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.images import to_tensors
+from bigain.data.fashion_mnist import LabelledImages
+from bigain.generate import Sampling, generate
+from bigain.metrics.frechet import frechet_distance
+from bigain.metrics.intervals import Share, wilson
+from bigain.zoo.features import FeatureNet, predict
+
+Progress = Callable[[str, int, int], None]  # (what, done, of)
+
+
+def accuracy(
+    denoiser: Denoiser, test: LabelledImages, rows: Sequence[int], policy: Any, progress: Progress | None = None
+) -> Share:
+    """Share of test images that the diffusion classifier gets right, uncompressed."""
+    classifier = DiffusionClassifier(denoiser, range(len(test.classes)), policy)
+    done = 0
+
+    def count(n: int) -> None:
+        nonlocal done
+        done += n
+        if progress is not None:
+            progress("accuracy", done, len(rows))
+
+    decisions = classifier(to_tensors([test.images[i] for i in rows], denoiser.frame), progress=count)
+    return wilson(sum(d.index == int(test.labels[i]) for d, i in zip(decisions, rows, strict=True)), len(rows))
+
+
+def contact_sheet(images: Tensor, columns: int, scale: int = 2) -> Image.Image:
+    """Images side by side, row by row: (n, c, s, s) in [-1, 1] -> a picture."""
+    n, channels, side, _ = images.shape
+    rows = -(-n // columns)
+    sheet = torch.full((rows * columns, channels, side, side), -1.0)
+    sheet[:n] = images
+    grid = (
+        sheet.view(rows, columns, channels, side, side)
+        .permute(0, 3, 1, 4, 2)
+        .reshape(rows * side, columns * side, channels)
+    )
+    pixels = ((grid + 1) * 127.5).round().clamp(0, 255).byte().numpy()
+    picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+    return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
+
+
+def sample_sheet(denoiser: LabelledDenoiser, each: int = 10, sampling: Sampling | None = None) -> Image.Image:
+    """One row of guided samples for each class."""
+    labels = [k for k in range(len(denoiser.classes)) for _ in range(each)]
+    return contact_sheet(generate(denoiser, labels, sampling), each)
+
+
+def judge_samples(
+    denoiser: LabelledDenoiser, features: FeatureNet, test: Tensor, count: int, sampling: Sampling
+) -> dict[str, Any]:
+    """How many samples the feature network takes for their class, and their Fréchet distance to test images."""
+    labels = [i % len(denoiser.classes) for i in range(count)]
+    images = generate(denoiser, labels, sampling)
+    found, predicted = predict(features, images)
+    real, _ = predict(features, test)
+    half = len(real) // 2
+    return {
+        "recognised": wilson(int((predicted == torch.tensor(labels)).sum()), count),
+        "fd": frechet_distance(found.numpy(), real.numpy()),
+        "fd_real": frechet_distance(real[: min(half, count)].numpy(), real[half:].numpy()),
+        "n": count,
+        "reference": len(real),
+    }
+
+
+def make_card(
+    recipe: dict[str, Any],
+    progress: dict[str, Any],
+    share: Share,
+    judged: dict[str, Any] | None,
+    sampling: Sampling,
+) -> dict[str, Any]:
+    """Everything about a finished run, as JSON."""
+    card: dict[str, Any] = {
+        "name": recipe["name"],
+        "summary": f"{recipe['family']} on {recipe['data']}, {progress['parameters']:,} parameters, accuracy {share}",
+        "recipe": recipe,
+        **progress,
+        "torch": torch.__version__,
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "accuracy": {
+            "value": share.value, "low": share.low, "high": share.high, "n": share.n, "seed": 0,
+            "policy": "stages(trials=(5, 20), keep=(5, 1)), uncompressed, test images outside the bundled sample",
+        },
+    }  # fmt: skip
+    if judged is not None:
+        recognised: Share = judged["recognised"]
+        card["samples"] = {
+            "sampling": vars(sampling), "n": judged["n"],
+            "recognised": {"value": recognised.value, "low": recognised.low, "high": recognised.high},
+            "fd_fashion": judged["fd"], "fd_fashion_real_against_real": judged["fd_real"],
+            "reference": f"{judged['reference']} test images",
+        }  # fmt: skip
+    return card
+
+
+def card_text(card: dict[str, Any]) -> str:
+    """The card for people."""
+    recipe, found = card["recipe"], card["accuracy"]
+    lines = [
+        f"# {card['name']}",
+        "",
+        f"A {recipe['family']} noise predictor for {recipe['data']}, {card['parameters']:,} parameters, trained by "
+        f"`bigain train {card['name']}` on {card['samples_seen']:,} samples in {card['seconds'] / 60:.0f} minutes "
+        f"({card['machine']}).",
+        "",
+        f"- Zero-shot accuracy: {found['value']:.1%} [{found['low']:.1%}, {found['high']:.1%}], n = {found['n']}, "
+        f"{found['policy']}.",
+        f"- Validation loss (averaged weights, fixed noise): {card['curve'][-1]['validation']:.4f}.",
+    ]
+    if "samples" in card:
+        judged = card["samples"]
+        share = judged["recognised"]
+        lines += [
+            f"- Guided samples recognised as their class by fashion-features: {share['value']:.1%} "
+            f"[{share['low']:.1%}, {share['high']:.1%}], n = {judged['n']}.",
+            f"- FD-fashion to {judged['reference']}: {judged['fd_fashion']:.2f} (real against real at the same n: "
+            f"{judged['fd_fashion_real_against_real']:.2f}).",
+            "",
+            "![samples](samples.png)",
+        ]
+    lines += ["", "## Recipe", "", "```json", json.dumps(recipe, indent=1), "```", "", "## Loss", ""]
+    lines += ["| samples | training loss | validation loss |", "|---|---|---|"]
+    curve = card["curve"]
+    for point in [curve[i] for i in sorted({round(i) for i in np.linspace(0, len(curve) - 1, 12)})]:
+        lines.append(f"| {point['samples']:,.0f} | {point['loss']:.4f} | {point['validation']:.4f} |")
+    return "\n".join(lines) + "\n"

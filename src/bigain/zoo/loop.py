@@ -1,0 +1,136 @@
+"""`bigain train`: follow a recipe to a model folder, through kills and restarts."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bigain.backbones.denoiser import Frame
+from bigain.backbones.labelled import LabelledDenoiser, build_labelled, load_labelled, save_labelled
+from bigain.backbones.schedule import Schedule
+from bigain.classify.images import to_tensors
+from bigain.classify.policies import Exhaustive, Stages
+from bigain.data.fashion_mnist import LabelledImages
+from bigain.generate import Sampling
+from bigain.metrics.intervals import Share
+from bigain.zoo.card import Progress, accuracy, card_text, judge_samples, make_card, sample_sheet
+from bigain.zoo.features import FeatureNet
+from bigain.zoo.recipes import Recipe
+from bigain.zoo.train import VALIDATION, Run, averaged, train_step, validation_loss
+
+
+class Data(NamedTuple):
+    """What a run learns from and is judged by; `reserved` test images are left out of the judgement."""
+
+    train: LabelledImages
+    test: LabelledImages
+    reserved: np.ndarray
+    features: FeatureNet | None
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """How often things happen, in steps, and how large the evaluations are."""
+
+    note: int = 100  # a point of the curve, and a checkpoint
+    look: int = 1000  # a sample sheet and a quick accuracy
+    quick: int = 100  # test images of the quick accuracy
+    final: int = 1000  # test images of the card's accuracy
+    samples: int = 500  # generated images of the card
+    sampling: Sampling = Sampling()  # noqa: RUF009 - frozen
+
+
+SMOKE = Rhythm(note=4, look=8, quick=2, final=4, samples=10, sampling=Sampling(steps=2))
+
+
+class Trainer:
+    """One run in one folder: `checkpoint.pt` while it goes on, model, card and samples at the end."""
+
+    def __init__(self, recipe: Recipe, data: Data, out: Path, rhythm: Rhythm | None = None) -> None:
+        self.recipe, self.data, self.out, self.rhythm = recipe, data, out, rhythm or Rhythm()
+        torch.manual_seed(recipe.seed)
+        classes = data.train.classes
+        labelled = build_labelled(recipe.family, recipe.architecture, len(classes), recipe.prompt_tokens)
+        self.denoiser = LabelledDenoiser(labelled, Schedule(**recipe.schedule), Frame(*recipe.frame), classes)
+        self.run = Run.start(recipe, labelled)
+        out.mkdir(parents=True, exist_ok=True)
+        if self.checkpoint.is_file():
+            self.run.load(self.checkpoint)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out / "checkpoint.pt"
+
+    @property
+    def samples(self) -> int:
+        return self.run.step * self.recipe.batch
+
+    def learn(self, stop_after: int | None = None, progress: Callable[["Trainer", float], None] | None = None) -> None:
+        """Train to the recipe's end, or to `stop_after` samples: the schedule stays that of the whole recipe."""
+        end = min(self.recipe.samples, stop_after or self.recipe.samples) // self.recipe.batch
+        if self.run.step >= end:
+            return
+        latents = self.denoiser.encode(to_tensors(list(self.data.train.images), self.denoiser.frame))
+        labels = torch.from_numpy(self.data.train.labels)
+        cut = len(latents) - min(VALIDATION, len(latents) // 4)
+        losses: list[float] = []
+        while self.run.step < end:
+            started = time.perf_counter()
+            losses.append(train_step(self.run, self.denoiser.schedule, latents[:cut], labels[:cut]))
+            self.run.seconds += time.perf_counter() - started
+            if self.run.step % self.rhythm.note == 0 or self.run.step == end:
+                self._note(losses, latents[cut:], labels[cut:])
+                losses = []
+            if self.run.step % self.rhythm.look == 0:
+                self._look()
+            if progress is not None:
+                progress(self, losses[-1] if losses else self.run.curve[-1]["loss"])
+
+    def _note(self, losses: list[float], latents: Tensor, labels: Tensor) -> None:
+        found = validation_loss(self.run, self.denoiser.schedule, latents, labels)
+        point = {"samples": self.samples, "loss": float(np.mean(losses)), "validation": found}
+        self.run.curve.append(point | {"seconds": self.run.seconds})
+        self.run.save(self.checkpoint)
+
+    def _look(self) -> None:
+        """A sample sheet and a quick accuracy, to see where the run is going."""
+        with averaged(self.run):
+            share = accuracy(self.denoiser, self.data.test, self.rows()[: self.rhythm.quick], Exhaustive(10))
+            sheet = sample_sheet(self.denoiser, 5, self.rhythm.sampling)
+        sheet.save(self.out / f"samples-{self.samples:08d}.png")
+        with (self.out / "looks.jsonl").open("a") as file:
+            file.write(json.dumps({"samples": self.samples, "accuracy": share.value, "n": share.n}) + "\n")
+
+    def rows(self) -> list[int]:
+        """Test images of the judgement, in a fixed random order."""
+        order = np.random.default_rng(0).permutation(len(self.data.test.labels))
+        return [int(i) for i in order if i not in set(self.data.reserved.tolist())]
+
+    def finish(self, progress: Progress | None = None) -> dict[str, Any]:
+        """Save float16 weights, judge exactly what was saved, and write the card."""
+        with averaged(self.run):
+            save_labelled(self.out, self.denoiser, self.recipe.family)
+        model = load_labelled(self.out)
+        rows = self.rows()[: self.rhythm.final]
+        share: Share = accuracy(model, self.data.test, rows, Stages((5, 20), (5, 1)), progress)
+        judged = None
+        if self.data.features is not None:
+            test = to_tensors([self.data.test.images[i] for i in self.rows()], model.frame)
+            judged = judge_samples(model, self.data.features, test, self.rhythm.samples, self.rhythm.sampling)
+        sample_sheet(model, 10, self.rhythm.sampling).save(self.out / "samples.png")
+        facts = {
+            "parameters": sum(p.numel() for p in model.labelled.parameters()),
+            "samples_seen": self.samples,
+            "seconds": self.run.seconds,
+            "curve": self.run.curve,
+        }
+        card = make_card(asdict(self.recipe), facts, share, judged, self.rhythm.sampling)
+        (self.out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+        (self.out / "card.md").write_text(card_text(card))
+        return card
