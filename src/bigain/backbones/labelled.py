@@ -33,13 +33,17 @@ class LabelledModel(nn.Module):
 
 
 def build_labelled(family: str, architecture: dict[str, Any], classes: int, prompt_tokens: int = 0) -> LabelledModel:
-    """A freshly initialised model of the family, from torch's global generator."""
+    """A freshly initialised model of the family, from torch's global generator.
+
+    It is in evaluation mode, also for training: diffusers' DiT in training mode drops labels on its own, in each
+    block by itself, from the global generator.
+    """
     if family == "dit":
-        return LabelledModel(diffusers.DiTTransformer2DModel(**architecture), classes)
+        return LabelledModel(diffusers.DiTTransformer2DModel(**architecture), classes).eval()
     if family == "unet":
         model = diffusers.UNet2DConditionModel(**architecture)
         prompts = 0.5 * torch.randn(classes + 1, prompt_tokens, architecture["cross_attention_dim"])
-        return LabelledModel(model, classes, prompts)
+        return LabelledModel(model, classes, prompts).eval()
     raise ValueError(f"no bundled family {family!r}; there are dit, unet")
 
 

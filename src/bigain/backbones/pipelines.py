@@ -18,8 +18,10 @@ PROMPTS_AT_ONCE = 32
 class PipelineDenoiser(Denoiser):
     """The parts of a pipeline that classification and generation need: its network, VAE and scheduler."""
 
+    network: Any
+
     def __init__(self, pipeline: Any) -> None:
-        network = getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None)
+        network: Any = getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None)
         for name, part in (("unet or transformer", network), ("vae", getattr(pipeline, "vae", None))):
             if part is None:
                 raise ValueError(f"{type(pipeline).__name__} has no {name}; it cannot classify or generate")

@@ -39,7 +39,7 @@ class Rhythm:
     """How often things happen, in steps, and how large the evaluations are."""
 
     note: int = 100  # a point of the curve, and a checkpoint
-    look: int = 1000  # a sample sheet and a quick accuracy
+    look: int = 2000  # a sample sheet and a quick accuracy
     quick: int = 100  # test images of the quick accuracy
     final: int = 1000  # test images of the card's accuracy
     samples: int = 500  # generated images of the card

@@ -150,9 +150,7 @@ def averaged(run: Run) -> Iterator[None]:
     """The network with its averaged weights, for a while."""
     own = {name: p.detach().clone() for name, p in run.network.named_parameters()}
     run.network.load_state_dict(run.average, strict=False)
-    run.network.eval()
     try:
         yield
     finally:
         run.network.load_state_dict(own, strict=False)
-        run.network.train()

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import torch
+
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.policies import Exhaustive, Stages
+from toys import PointDenoiser, points
+
+POLICIES = [Stages((5, 20), (5, 1)), Stages((4, 10, 40), (6, 3, 1)), Exhaustive(8)]
+
+
+def noisy_points(found: torch.Tensor, spread: float = 0.3) -> torch.Tensor:
+    noise = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
+    return (found + spread * noise).clamp(-1, 1)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_every_policy_finds_the_nearest_point(policy: object) -> None:
+    found = points(8)
+    images = noisy_points(found)
+    decisions = DiffusionClassifier(PointDenoiser(found), range(8), policy)(images)
+    distances = ((images[:, None] - found[None]) ** 2).mean((2, 3, 4))
+    assert [d.label for d in decisions] == distances.argmin(1).tolist()
+    assert [d.ranking[0] for d in decisions] == [d.index for d in decisions]
+
+
+def test_errors_are_the_closed_form() -> None:
+    found = points(4)
+    denoiser = PointDenoiser(found)
+    image = noisy_points(found)[:1]
+    decision = DiffusionClassifier(denoiser, range(4), Exhaustive(5))(image)[0]
+    signal, spread = denoiser.schedule.levels()
+    steps = list(decision.steps)
+    distances = ((image - found) ** 2).mean((1, 2, 3))
+    expected = distances[:, None] * (signal[steps] / spread[steps])[None] ** 2
+    np.testing.assert_allclose(decision.errors, expected, rtol=1e-4)
+
+
+def test_stages_spend_what_the_algorithm_says() -> None:
+    found = points(10)
+    decision = DiffusionClassifier(PointDenoiser(found), range(10), Stages((5, 20), (5, 1)))(found[:1])[0]
+    assert decision.evaluations == 10 * 5 + 5 * 15
+    assert np.isnan(decision.errors).sum() == 5 * 15
+
+
+def test_ranking_puts_losing_finalists_before_early_losers() -> None:
+    found = points(10)
+    decision = DiffusionClassifier(PointDenoiser(found), range(10), Stages((5, 20), (5, 1)))(found[:1])[0]
+    tried = (~np.isnan(decision.errors)).sum(1)
+    assert sorted(decision.ranking) == list(range(10))
+    assert all(tried[k] == 20 for k in decision.ranking[:5])
+    distances = ((found[:1] - found) ** 2).mean((1, 2, 3))
+    assert list(decision.ranking) == distances.argsort().tolist()
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
+def test_batches_and_order_change_nothing(batch_size: int) -> None:
+    found = points(6)
+    images = noisy_points(found)
+    whole = DiffusionClassifier(PointDenoiser(found), range(6))(images)
+    order = [3, 0, 5, 1, 4, 2]
+    parts = DiffusionClassifier(PointDenoiser(found), range(6), batch_size=batch_size)(images[order])
+    for place, decision in zip(order, parts, strict=True):
+        np.testing.assert_allclose(decision.errors, whole[place].errors, rtol=1e-5)
+
+
+def test_classes_of_a_trial_stay_in_one_batch() -> None:
+    found = points(6)
+    denoiser = PointDenoiser(found)
+    DiffusionClassifier(denoiser, range(6), Exhaustive(5), batch_size=15)(found[:3])
+    assert all(rows % 6 == 0 for rows in denoiser.batches)
+    assert max(denoiser.batches) <= 15
+
+
+def test_nan_never_wins() -> None:
+    found = points(5)
+    found[2] = torch.nan
+    decision = DiffusionClassifier(PointDenoiser(found), range(5))(points(5)[2:3])[0]
+    assert decision.index != 2
