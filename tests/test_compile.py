@@ -20,6 +20,10 @@ CHANGES = {"sd": UNET, "dit": DIT}
 SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
 
 
+# inductor itself uses what torch calls deprecated
+inductor = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+
+
 @pytest.fixture(autouse=True)
 def fresh_graphs():
     torch.compiler.reset()
@@ -46,6 +50,7 @@ def close(a, b):
     torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
 
 
+@inductor
 @pytest.mark.parametrize("operator", [*EXAMPLES.values(), SCHEDULE])
 def test_one_graph_equal_to_eager_for_all_time_steps(name, operator):
     model = build(name)
@@ -161,6 +166,7 @@ def test_options_are_one_graph_too(name, operator, options):
         close(at(name, torch.compile(model, fullgraph=True, backend="aot_eager"), 10), expected)
 
 
+@inductor
 def test_pausing_and_removing_with_inductor(name):
     model = build(name)
     dense = at(name, model, 10)

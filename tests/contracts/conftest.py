@@ -1,4 +1,4 @@
-"""Every test that takes `backbone` or `operator` runs for all there are."""
+"""Every test that takes `backbone` or `operator` runs for all there are, or for the `NAMES` of its file."""
 
 from typing import Any
 
@@ -10,7 +10,8 @@ from models import BACKBONES, EXAMPLES, Backbone
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backbone" in metafunc.fixturenames:
-        metafunc.parametrize("backbone", BACKBONES.values(), ids=BACKBONES, scope="module")
+        names = getattr(metafunc.module, "NAMES", list(BACKBONES))
+        metafunc.parametrize("backbone", [BACKBONES[name] for name in names], ids=names, scope="module")
     if "operator" in metafunc.fixturenames:
         metafunc.parametrize("operator", [EXAMPLES.get(name, name) for name in OPERATORS], ids=list(OPERATORS))
 

@@ -12,6 +12,8 @@ from peft import LoraConfig, inject_adapter_in_model
 import bigain
 from models import BACKBONES, run, traces
 
+NAMES = ["sd", "dit", "pixart"]  # one of each class of model
+
 
 def close(a, b):
     torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
@@ -70,7 +72,7 @@ def test_another_processor_weighs_merged_keys_alike(backbone, processor):
         close(run(backbone, model), expected)
 
 
-@pytest.mark.parametrize("name", ["sd", "sdxl", "controlnet"])
+@pytest.mark.parametrize("name", ["sd", "controlnet"])
 def test_attention_slices_after_applying(name, operator):
     backbone = BACKBONES[name]
     model = backbone.build()
@@ -81,7 +83,7 @@ def test_attention_slices_after_applying(name, operator):
         close(run(backbone, model), expected)
 
 
-@pytest.mark.parametrize("name", ["sd", "sdxl", "pixart"])
+@pytest.mark.parametrize("name", ["sd", "pixart"])
 def test_fused_projections_after_applying(name, operator):
     backbone = BACKBONES[name]
     model = backbone.build()
@@ -101,7 +103,7 @@ def test_fused_projections_after_applying(name, operator):
     close(run(backbone, model), dense)
 
 
-@pytest.mark.parametrize("name", ["sd", "sdxl", "pixart"])
+@pytest.mark.parametrize("name", ["sd", "pixart"])
 def test_fused_projections_before_applying(name, operator):
     backbone = BACKBONES[name]
     model = backbone.build()

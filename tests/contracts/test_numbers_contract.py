@@ -7,7 +7,6 @@ import bigain
 from models import BACKBONES, call, distance, run
 
 SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
-FREE_SHAPES = ["sd", "sdxl", "pixart", "controlnet"]
 
 
 def row(inputs, i):
@@ -75,8 +74,18 @@ def test_one_time_step_for_all_rows(name, t):
 
 
 @pytest.mark.parametrize("size", [(64, 64), (48, 80), (33, 47)], ids=str)
-@pytest.mark.parametrize("name", FREE_SHAPES)
+@pytest.mark.parametrize("name", ["sd", "pixart"])
 def test_grids_of_all_shapes(name, operator, size):
+    assert_grid(name, operator, size)
+
+
+@pytest.mark.parametrize("name", ["sdxl", "controlnet"])
+@pytest.mark.parametrize("odd", ["gated_merge(ratio=0.6)", "block_merge(ratio=0.6)", "kv_downsample(factor=2)"])
+def test_odd_grids(name, odd):
+    assert_grid(name, odd, (33, 47))
+
+
+def assert_grid(name, operator, size):
     backbone = BACKBONES[name]
     model = backbone.build()
     dense = run(backbone, model, batch=1, size=size)
@@ -91,9 +100,9 @@ def test_grids_of_all_shapes(name, operator, size):
     assert torch.equal(run(backbone, model, batch=1, size=size), dense)
 
 
-def test_larger_square_latents(backbone, model, operator):
+def test_larger_square_latents(backbone, model):
     dense = run(backbone, model, batch=1, size=(32, 32))
-    with bigain.compress(model, operator) as handle:
+    with bigain.compress(model, "gated_merge(ratio=0.6)") as handle:
         assert not torch.allclose(run(backbone, model, batch=1, size=(32, 32)), dense, atol=1e-5)
         before = [row.tokens for row in handle.status()]
         run(backbone, model, batch=1, size=(16, 16))

@@ -6,6 +6,8 @@ import torch
 import bigain
 from models import call
 
+NAMES = ["sd", "dit", "pixart"]  # one of each class of model
+
 
 def gradients(model, handle, *batches):
     """Gradients of all parameters after one backward through several forward passes."""

@@ -1,130 +1,219 @@
 """The diffusion classifier: the class whose condition explains the noise best."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bigain.backbones.denoiser import Denoiser
-from bigain.classify.policies import Board, Stages
+from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
+from bigain.classify.calibration import Calibration, fit_scale
+from bigain.classify.decision import Decision, distances, paired_margin, probabilities, ranking
+from bigain.classify.images import to_tensor
+from bigain.classify.policies import Board, Policy, Stages, parse_policy
 from bigain.classify.trials import Trial, draw_noise, fingerprint
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The outcome for one image."""
-
-    label: str | int  # the element of `classes` that won
-    index: int
-    ranking: tuple[int, ...]  # indices of all classes, best first: by rounds survived, then by mean error
-    errors: np.ndarray  # (K, R), NaN where a class was not tried
-    steps: tuple[int, ...]  # (R,) time steps of the trials
-    evaluations: int
+from bigain.registry import miss
 
 
 class Work(NamedTuple):
     """One trial of one image for its surviving classes."""
 
-    image: int
+    image: "Active"
     trial: Trial
     classes: np.ndarray
 
 
+class Active:
+    """An image that is being classified."""
+
+    def __init__(self, number: int, image: Tensor, latents: Tensor, classes: int, policy: Policy, steps: int) -> None:
+        self.number = number
+        self.print = fingerprint(image)
+        self.latents = latents
+        self.board = Board.empty(classes, self.print)
+        self.rounds = policy.rounds(self.board, steps)
+        self.wanted: list[Trial] | None = next(self.rounds, None)
+
+    def answer(self, errors: np.ndarray) -> None:
+        """Take the errors of the wanted trials and ask the policy what to do next: (alive, trials)."""
+        self.board.add(self.wanted or [], errors)
+        self.wanted = next(self.rounds, None)
+
+
 class DiffusionClassifier:
-    """Classify images with a denoiser: the same (t, noise) trials for all classes of an image."""
+    """Classify images with a denoiser, compressed or not: the same (t, noise) trials for all classes of an image.
+
+    `classes` are names, prompts or label numbers, whatever the denoiser takes; `prompts` is a template such as
+    "a photo of a {}" for models that are conditioned on text. Noise depends on the seed and the image only, so
+    batch size, order and sharding change nothing.
+    """
 
     def __init__(
         self,
         denoiser: Denoiser,
         classes: Sequence[str | int],
-        policy: Any = None,
+        policy: Policy | str | None = None,
         *,
+        prompts: str = "{}",
+        loss: Loss = "l2",
         seed: int = 0,
-        batch_size: int = 128,
+        batch_size: int | str = "auto",
     ) -> None:
         self.denoiser = denoiser
-        self.classes = tuple(classes)
-        self.policy = policy or Stages()
+        self.classes = check_classes(classes)
+        self.policy: Policy = parse_policy(policy) if isinstance(policy, str) else policy or Stages()
+        if loss not in LOSSES:
+            raise ValueError(miss("loss", loss, LOSSES))
+        self.loss: Loss = loss
         self.seed = seed
-        self.batch_size = batch_size
-        self.condition = denoiser.conditions(self.classes)
+        self.batch_size = check_batch_size(batch_size, denoiser)
+        self.condition = denoiser.conditions(
+            [prompts.format(name) if isinstance(name, str) else name for name in self.classes]
+        )
+        # half the number of latent values: the log-likelihood of unit noise, until `calibrate` measures better
+        self.scale = float(np.prod(denoiser.latent_shape)) / 2
 
-    def __call__(self, images: Tensor, progress: Callable[[int], None] | None = None) -> list[Decision]:
-        """Decisions for images in [-1, 1] of the model's size: (B, c, s, s) -> B decisions."""
-        decisions: list[Decision] = []
-        chunk = max(1, self.batch_size // len(self.classes))
-        for part in images.split(chunk):
-            decisions += self._decide(part)
+    def __call__(self, images: Sequence[Any], progress: Callable[[Decision], None] | None = None) -> list[Decision]:
+        """Decisions for images of any kind (see `to_tensor`), in their order."""
+        decisions: dict[int, Decision] = {}
+        for number, decision in self.stream(images):
+            decisions[number] = decision
             if progress is not None:
-                progress(len(part))
-        return decisions
+                progress(decision)
+        return [decisions[number] for number in range(len(images))]
 
-    def _decide(self, images: Tensor) -> list[Decision]:
-        latents = self.denoiser.encode(images)
-        prints = [fingerprint(image) for image in images]
-        boards = [Board.empty(len(self.classes)) for _ in prints]
-        timesteps = self.denoiser.schedule.timesteps
-        policies: list[Iterator[list[Trial]]] = [self.policy.rounds(board, timesteps) for board in boards]
-        running = list(range(len(boards)))
-        while running:
-            wanted = {i: next(policies[i], None) for i in running}
-            running = [i for i in running if wanted[i] is not None]
-            work = [Work(i, trial, boards[i].alive) for i in running for trial in wanted[i] or ()]
-            errors = self._run(work, latents, prints)
-            for i in running:
-                columns = [error for item, error in zip(work, errors, strict=True) if item.image == i]
-                boards[i].add(wanted[i] or [], np.stack(columns, axis=1))
-        return [self._decision(board) for board in boards]
+    def stream(self, images: Sequence[Any]) -> Iterator[tuple[int, Decision]]:
+        """(number, decision) as they come; as many images are worked on at once as fill a batch."""
+        active: list[Active] = []
+        waiting = iter(range(len(images)))
+        while True:
+            rows = sum(len(a.wanted or ()) * len(a.board.alive) for a in active)
+            while rows < self.batch_size and (number := next(waiting, None)) is not None:
+                active.append(self._start(number, images[number]))
+                rows += len(active[-1].wanted or ()) * len(self.classes)
+            if not active:
+                return
+            self._advance(active)
+            for done in [a for a in active if a.wanted is None]:
+                yield done.number, self._decision(done.board)
+            active = [a for a in active if a.wanted is not None]
 
-    def _run(self, work: list[Work], latents: Tensor, prints: list[int]) -> list[np.ndarray]:
-        """Errors of each piece of work, its classes together in one batch where they fit."""
-        found: list[np.ndarray] = []
-        for batch in batches(work, self.batch_size):
-            noises = [draw_noise(self.seed, prints[item.image], item.trial, latents.shape[1:]) for item in batch]
-            counts = torch.tensor([len(item.classes) for item in batch])
-            rows = torch.repeat_interleave(torch.arange(len(batch)), counts)
-            images = torch.tensor([item.image for item in batch])[rows].to(latents.device)
-            t = torch.tensor([item.trial.t for item in batch])[rows].to(latents.device)
-            classes = torch.from_numpy(np.concatenate([item.classes for item in batch])).to(latents.device)
-            noise = torch.stack(noises)[rows].to(latents.device)
-            errors = self.denoiser.error(latents[images], self.condition.take(classes), t, noise)
-            found += list(np.split(errors.double().cpu().numpy(), np.cumsum(counts.numpy())[:-1]))
-        return found
+    def calibrate(self, images: Sequence[Any], labels: Sequence[str | int]) -> Calibration:
+        """Fit the temperature of the probabilities on held-out images, and say what it did."""
+        if len(images) != len(labels) or not len(images):
+            raise ValueError(f"calibration needs a label for each image; got {len(images)} and {len(labels)}")
+        truth = [self.classes.index(label) for label in labels]
+        gaps = np.stack([distances(d.errors, d.index) for d in self(images)])
+        result = fit_scale(gaps, np.array(truth), self.scale)
+        self.scale = result.scale
+        return result
+
+    def _start(self, number: int, image: Any) -> Active:
+        pixels = to_tensor(image, self.denoiser.frame)
+        latents = self.denoiser.encode(pixels[None])[0]
+        return Active(number, pixels, latents, len(self.classes), self.policy, self.denoiser.schedule.timesteps)
+
+    def _advance(self, active: list[Active]) -> None:
+        work = [Work(a, trial, a.board.alive) for a in active for trial in a.wanted or ()]
+        found: dict[int, list[np.ndarray]] = {}
+        for item, errors in self._run(work):
+            check_finite(item, errors, self.classes)
+            found.setdefault(item.image.number, []).append(errors)
+        for a in active:
+            a.answer(np.stack(found[a.number], axis=1))
+
+    def _run(self, work: list[Work]) -> Iterator[tuple[Work, np.ndarray]]:
+        """Errors of each piece of work; out of memory, the batch is halved for good."""
+        while work:
+            batch = first_batch(work, self.batch_size)
+            try:
+                errors = self._errors(batch)
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if not out_of_memory(error) or self.batch_size <= 1:
+                    raise
+                self.batch_size //= 2
+                continue
+            work = work[len(batch) :]
+            yield from zip(batch, errors, strict=True)
+
+    def _errors(self, batch: list[Work]) -> list[np.ndarray]:
+        """All classes of each trial, in pieces where even one trial does not fit."""
+        device = self.denoiser.device
+        counts = [len(item.classes) for item in batch]
+        rows = torch.repeat_interleave(torch.arange(len(batch)), torch.tensor(counts))
+        shape = batch[0].image.latents.shape
+        noise = torch.stack([draw_noise(self.seed, item.image.print, item.trial, shape) for item in batch]).to(device)
+        latents = torch.stack([item.image.latents for item in batch]).to(device)
+        t = torch.tensor([item.trial.t for item in batch], device=device)
+        classes = torch.from_numpy(np.concatenate([item.classes for item in batch])).to(device)
+        rows = rows.to(device)
+        parts = []
+        for piece in torch.arange(len(rows), device=device).split(max(self.batch_size, 1)):
+            r = rows[piece]
+            parts.append(
+                self.denoiser.error(latents[r], self.condition.take(classes[piece]), t[r], noise[r], self.loss)
+            )
+        errors = torch.cat(parts).double().cpu().numpy()
+        return list(np.split(errors, np.cumsum(counts)[:-1]))
 
     def _decision(self, board: Board) -> Decision:
+        order = ranking(board)
+        winner = int(order[0])
+        margin, margin_error = (
+            paired_margin(board.errors, winner, int(order[1])) if len(order) > 1 else (np.nan, np.nan)
+        )
         tried = ~np.isnan(board.errors)
-        scores = np.array([common_mean(board, tried, k) for k in range(len(self.classes))])
-        order = np.lexsort((scores, -board.rounds))
         return Decision(
-            label=self.classes[order[0]],
-            index=int(order[0]),
+            label=self.classes[winner],
+            index=winner,
             ranking=tuple(map(int, order)),
             errors=board.errors,
             steps=tuple(trial.t for trial in board.trials),
+            margin=margin,
+            margin_error=margin_error,
+            probabilities=probabilities(distances(board.errors, winner), self.scale),
+            pruned=~tried[:, -1],
             evaluations=int(tried.sum()),
         )
 
 
-def common_mean(board: Board, tried: np.ndarray, k: int) -> float:
-    """Mean error of a class over the trials that all classes of its rank were given."""
-    peers = board.rounds == board.rounds[k]
-    common = tried[peers].all(axis=0)
-    mean = float(board.errors[k, common].mean()) if common.any() else np.inf
-    return mean if np.isfinite(mean) else np.inf
+def first_batch(work: list[Work], size: int) -> list[Work]:
+    """As much work as fits in a batch, never splitting a trial, but at least one trial."""
+    rows = np.cumsum([len(item.classes) for item in work])
+    return work[: max(1, int(np.searchsorted(rows, size, side="right")))]
 
 
-def batches(work: list[Work], size: int) -> Iterator[list[Work]]:
-    """Split work into batches of about `size` rows, never inside a trial."""
-    batch: list[Work] = []
-    rows = 0
-    for item in work:
-        if batch and rows + len(item.classes) > size:
-            yield batch
-            batch, rows = [], 0
-        batch.append(item)
-        rows += len(item.classes)
-    if batch:
-        yield batch
+def out_of_memory(error: Exception) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def check_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
+    found = tuple(classes)
+    if isinstance(classes, str) or len(found) < 2:
+        raise ValueError(f"classification needs two classes or more; got {classes!r}")
+    twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
+    if twice:
+        raise ValueError(
+            f"each class may come once; more than once came {', '.join(map(repr, sorted(twice, key=str)))}"
+        )
+    return found
+
+
+def check_batch_size(size: int | str, denoiser: Denoiser) -> int:
+    if size == "auto":
+        # latent values in flight: about 128 rows for 4 x 16 x 16, 8 for 4 x 64 x 64 on a CPU, more on a GPU
+        share = 131_072 if denoiser.device.type == "cpu" else 1_048_576
+        return max(8, min(512, share // int(np.prod(denoiser.latent_shape))))
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(f'batch_size is a number of rows from 1, or "auto"; got {size!r}')
+    return size
+
+
+def check_finite(item: Work, errors: np.ndarray, classes: tuple[str | int, ...]) -> None:
+    """An error that is no number never wins, but it must not pass unseen either."""
+    if not np.isfinite(errors).any():
+        raise FloatingPointError(
+            f"image {item.image.number}: no class has a finite error at t = {item.trial.t} "
+            f"({classes[int(item.classes[0])]!r}: {errors[0]}); try float32"
+        )

@@ -41,6 +41,12 @@ def staged_steps(timesteps: int, stages: Sequence[int]) -> list[list[int]]:
     return found
 
 
+def shuffled(steps: Sequence[int], image: int) -> list[int]:
+    """The same time steps in an order that depends on the image only."""
+    order = torch.randperm(len(steps), generator=torch.Generator().manual_seed(image >> 1))
+    return [steps[i] for i in order.tolist()]
+
+
 def fingerprint(image: Tensor) -> int:
     """A number that depends on the pixels only: (c, s, s) -> 64 bits."""
     data = image.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()

@@ -1,7 +1,8 @@
 """Shares and their intervals."""
 
-import math
 from typing import NamedTuple
+
+from scipy.stats import binomtest
 
 
 class Share(NamedTuple):
@@ -20,11 +21,9 @@ class Share(NamedTuple):
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}], n = {self.n}"
 
 
-def wilson(hits: int, n: int, z: float = 1.959963984540054) -> Share:
-    """The Wilson score interval, at 95 % by default."""
+def wilson(hits: int, n: int, confidence: float = 0.95) -> Share:
+    """A share with its Wilson score interval."""
     if not 0 <= hits <= n or n == 0:
         raise ValueError(f"a share needs 0 <= hits <= n and n above 0; got {hits} of {n}")
-    p = hits / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return Share(hits, n, max(0.0, centre - half), min(1.0, centre + half))
+    interval = binomtest(hits, n).proportion_ci(confidence, method="wilson")
+    return Share(hits, n, float(interval.low), float(interval.high))

@@ -13,7 +13,6 @@ from torch import Tensor
 from bigain.backbones.denoiser import Denoiser
 from bigain.backbones.labelled import LabelledDenoiser
 from bigain.classify.classifier import DiffusionClassifier
-from bigain.classify.images import to_tensors
 from bigain.data.fashion_mnist import LabelledImages
 from bigain.generate import Sampling, generate
 from bigain.metrics.frechet import frechet_distance
@@ -30,13 +29,13 @@ def accuracy(
     classifier = DiffusionClassifier(denoiser, range(len(test.classes)), policy)
     done = 0
 
-    def count(n: int) -> None:
+    def count(_: object) -> None:
         nonlocal done
-        done += n
+        done += 1
         if progress is not None:
             progress("accuracy", done, len(rows))
 
-    decisions = classifier(to_tensors([test.images[i] for i in rows], denoiser.frame), progress=count)
+    decisions = classifier([test.images[i] for i in rows], progress=count)
     return wilson(sum(d.index == int(test.labels[i]) for d, i in zip(decisions, rows, strict=True)), len(rows))
 
 

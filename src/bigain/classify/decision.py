@@ -1,0 +1,57 @@
+"""The outcome of a classification: label, ranking, margin, probabilities."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bigain.classify.policies import Board
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided for one image, and on what grounds."""
+
+    label: str | int  # the element of `classes` that won
+    index: int
+    ranking: tuple[int, ...]  # all classes, best first: by rounds survived, then by mean over common trials
+    errors: np.ndarray = field(repr=False)  # (K, R), NaN where a class was not tried
+    steps: tuple[int, ...] = field(repr=False)  # (R,) time steps of the trials
+    margin: float  # mean paired difference of the runner-up to the winner
+    margin_error: float  # its standard error
+    probabilities: np.ndarray = field(repr=False)  # (K,), see `probabilities`
+    pruned: np.ndarray = field(repr=False)  # (K,) whether a class was dropped before the last round
+    evaluations: int
+
+
+def ranking(board: Board) -> np.ndarray:
+    """Classes, best first: who survived longer comes first, then who has the lower mean over their common trials."""
+    tried = ~np.isnan(board.errors)
+    scores = np.full(len(board.rounds), np.inf)
+    for rank in np.unique(board.rounds):
+        peers = np.flatnonzero(board.rounds == rank)
+        common = tried[peers].all(axis=0)
+        if common.any():
+            means = board.errors[np.ix_(peers, common)].mean(1)
+            scores[peers] = np.where(np.isfinite(means), means, np.inf)
+    return np.lexsort((scores, -board.rounds))
+
+
+def paired_margin(errors: np.ndarray, winner: int, other: int) -> tuple[float, float]:
+    """Mean difference of another class to the winner over their common trials, and its standard error."""
+    differences = errors[other] - errors[winner]
+    differences = differences[np.isfinite(differences)]
+    if len(differences) < 2:
+        return (float(differences.mean()) if len(differences) else np.nan), np.nan
+    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
+
+
+def distances(errors: np.ndarray, winner: int) -> np.ndarray:
+    """Mean paired difference of every class to the winner: (K, R) -> (K,), infinite where there is none."""
+    return np.array([0.0 if k == winner else paired_margin(errors, winner, k)[0] for k in range(len(errors))])
+
+
+def probabilities(gaps: np.ndarray, scale: float) -> np.ndarray:
+    """exp(−scale · gap), normalised: (K,) -> (K,). A class whose gap is not known gets none."""
+    logits = np.where(np.isfinite(gaps), -scale * gaps, -np.inf)
+    weights = np.exp(logits - logits.max())
+    return weights / weights.sum()
