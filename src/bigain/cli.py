@@ -78,6 +78,60 @@ def flops(
 
 
 @app.command()
+def classify(
+    images: Annotated[list[str], typer.Argument(help="Image files, folders and globs.")],
+    model: Annotated[str, typer.Option(help="A bundled model, a folder or a hub id.")] = "fashion-dit",
+    classes: Annotated[str | None, typer.Option(help="Names, separated by commas, or a file with one a line.")] = None,
+    prompts: Annotated[str, typer.Option(help='For models of text: "a photo of a {}".')] = "{}",
+    operator: Operator = None,
+    reuse: Annotated[str | None, typer.Option(help="stage: plan once in each stage.")] = None,
+    policy: Annotated[str, typer.Option(help='Such as "race(confidence=0.95)" or "imagenet-1k".')] = "stages",
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to run, such as cpu or cuda.")] = "cpu",
+    top: Annotated[int, typer.Option(help="How many of the best classes to show.")] = 1,
+    csv: Annotated[str | None, typer.Option("--out", help="Write a CSV file, too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Classify images zero-shot. Folders named after classes also give the accuracy."""
+    from bigain.bench import files
+    from bigain.bench.session import Request, classify_all
+
+    try:
+        request = Request(model, classes, prompts, operator, reuse, policy, seed, device)
+        results, unreadable = classify_all(images, request, err)
+    except (ValueError, TypeError, OSError) as error:
+        fail(error)
+    if csv:
+        from pathlib import Path
+
+        files.write_csv(Path(csv), results, top)
+    if as_json:
+        typer.echo(json.dumps(files.as_json(results, unreadable, top)))
+    else:
+        show_results(results, top)
+    for path, reason in unreadable.items():
+        err.print(f"[yellow]not classified:[/] {path}: {reason}", highlight=False)
+    if unreadable:
+        raise typer.Exit(1)
+
+
+def show_results(results: list[Any], top: int) -> None:
+    from bigain.bench.files import accuracy_of
+
+    table = Table()
+    for head, justify in (("image", "left"), ("label", "left"), ("probability", "right"), ("margin", "right")):
+        table.add_column(head, justify=justify)  # type: ignore[arg-type]
+    for r in results:
+        labels = "\n".join(name for name, _ in r.top[:top])
+        chances = "\n".join(f"{chance:.3f}" for _, chance in r.top[:top])
+        table.add_row(r.path, labels, chances, f"{r.margin:.2e} ± {r.margin_error:.0e}")
+    out.print(table)
+    share = accuracy_of(results)
+    if share is not None:
+        out.print(f"accuracy {share}", highlight=False)
+
+
+@app.command()
 def train(
     name: Annotated[str, typer.Argument(help="fashion-dit, fashion-unet or fashion-features.")] = "fashion-dit",
     data: Annotated[str | None, typer.Option(help="Folder with the data set's official files.")] = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from bigain.backbones.denoiser import Frame
 from bigain.classify.images import to_tensors
@@ -21,9 +21,6 @@ from bigain.zoo.recipes import RECIPES
 from bigain.zoo.shelf import SHELF
 
 FEATURES = "fashion-features"
-COLUMNS = (
-    TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,8 @@ def learn(trainer: Trainer, stop_after: int | None, bars: Progress) -> None:
         rate = (trainer.samples - first) / (time.perf_counter() - started)
         text = f"{trainer.recipe.name}  loss {loss:.4f}  {rate:.0f} images/s"
         bars.update(task, completed=trainer.samples, description=text)
+        if not bars.console.is_terminal and trainer.run.step % trainer.rhythm.note == 0:
+            bars.console.print(f"{trainer.samples} samples: {text}")  # a log file shows no bar
 
     trainer.learn(stop_after, show)
 
