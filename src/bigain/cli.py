@@ -41,6 +41,7 @@ def flops(
 ) -> None:
     """Count the FLOPs of one forward pass, without weights; without --operator, for the main operators."""
     from bigain.backbones.architectures import build_meta
+    from bigain.backbones.site import native_size
     from bigain.bench.cost import count_flops
 
     rows: list[dict[str, Any]] = []
@@ -52,7 +53,7 @@ def flops(
         for text, again in settings:
             options = {"where": where, "reuse": again} if text else {}
             gflops = count_flops(network, text, latent=size, **options) / 1e9 if text else dense
-            height, width = size or (network.config["sample_size"],) * 2
+            height, width = size or native_size(network)
             rows.append(
                 {
                     "model": model,

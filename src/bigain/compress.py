@@ -1,5 +1,6 @@
 """Attach an operator to a model, and take it off again without a trace."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class Job:
         self.probe = probe
         self.key = key
         self.active = True
+        self.removed = False
 
     @torch.no_grad()
     def plan(self, site: Site, block: BlockCall, x: Tensor) -> tuple[Plan, bool]:
@@ -167,6 +169,7 @@ class Handle:
     def remove(self) -> None:
         """Take this operator off; what else is attached stays. Calling it again does nothing."""
         self._job.active = False  # a compiled graph guards on this, not on the hooks
+        self._job.removed = True
         detach(self._model, lambda hook: isinstance(hook, SiteHook) and hook.job is self._job)
 
     @contextmanager
@@ -176,7 +179,7 @@ class Handle:
         try:
             yield
         finally:
-            self._job.active = before
+            self._job.active = before and not self._job.removed
 
     def reset(self) -> None:
         """Start the drawn patterns anew, as if just attached."""
@@ -191,8 +194,7 @@ class Handle:
         return Status(rows)
 
     def __repr__(self) -> str:
-        attached = any(hook.job is self._job for hook in site_hooks(self._model))
-        state = "on" if self._job.active else ("paused" if attached else "removed")
+        state = "removed" if self._job.removed else ("on" if self._job.active else "paused")
         return f"<{spec(self._job.operator)} on {len(self._hooks)} sites of {type(self._model).__name__}, {state}>"
 
 
@@ -229,7 +231,7 @@ def compress(
     for hook, site in zip(hooks, chosen, strict=True):
         site.module.register_forward_pre_hook(hook.before, with_kwargs=True)
         site.module.register_forward_hook(hook.after, with_kwargs=True)
-    forget_compiled(model_or_pipeline, model)
+    forget_compiled()
     return Handle(model, job, hooks)
 
 
@@ -237,7 +239,7 @@ def restore(model_or_pipeline: Any) -> None:
     """Remove everything that `compress` attached to a model or pipeline."""
     model = find_model(model_or_pipeline)
     for hook in site_hooks(model):
-        hook.job.active = False
+        hook.job.active, hook.job.removed = False, True
     detach(model, lambda hook: True)
 
 
@@ -324,9 +326,9 @@ def remove_hooks(model: nn.Module, chosen: Callable[[Any], bool]) -> None:
                     del module.__dict__["to_kv"]
 
 
-def forget_compiled(given: Any, model: nn.Module) -> None:
-    """A graph compiled before would run without the new hooks: Dynamo does not look at them again."""
-    compiled = [getattr(given, "_orig_mod", None), getattr(model, "_compiled_call_impl", None)]
-    compiled += [getattr(getattr(given, name, None), "_orig_mod", None) for name in ("unet", "transformer")]
-    if any(part is not None for part in compiled):
+def forget_compiled() -> None:
+    """A graph compiled before, of the model or of a part of it, would run without the new hooks: Dynamo does not look
+    at hooks again. Nothing tells which graphs hold which modules, so all are made anew when they next run.
+    """
+    if "torch._dynamo" in sys.modules:
         torch.compiler.reset()

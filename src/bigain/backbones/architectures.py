@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import diffusers
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from bigain.backbones.site import native_size
 from bigain.registry import miss
 
 SD: dict[str, Any] = {"sample_size": 64, "block_out_channels": [320, 640, 1280, 1280], "layers_per_block": 2}
@@ -75,32 +76,26 @@ class Inputs(NamedTuple):
 
 
 def example_inputs(model: Any, latent: tuple[int, int] | None = None, batch: int = 1) -> Inputs:
-    """Inputs of the right shapes, on the model's device, random where that matters."""
-    config = model.config
-    height, width = latent or (config["sample_size"], config["sample_size"])
-    place: dict[str, Any] = {"device": model.device, "dtype": model.dtype}
-    latents = torch.randn((batch, config["in_channels"], height, width), **place)
+    """Inputs of the right shapes for a model of any family, on its device and of its type."""
+    config, kind = model.config, type(model).__name__
+    height, width = latent or native_size(model)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn((batch, *shape), device=model.device, dtype=model.dtype)
+
+    latents = random(config["in_channels"], height, width)
     t = torch.full((batch,), 500, device=model.device)
-    if "num_embeds_ada_norm" in config and config.get("caption_channels") is None:
-        return Inputs((latents, t), {"class_labels": torch.zeros((batch,), dtype=torch.int64, device=model.device)})
-    width_of_text = (
-        config.get("cross_attention_dim") if config.get("caption_channels") is None else config["caption_channels"]
-    )
-    text = torch.randn((batch, TEXT_TOKENS, width_of_text), **place)
+    if kind == "DiTTransformer2DModel":
+        return Inputs((latents, t), {"class_labels": torch.zeros_like(t)})
+    if kind == "PixArtTransformer2DModel":
+        text = random(TEXT_TOKENS, config["caption_channels"])
+        added: dict[str, Any] = {"resolution": None, "aspect_ratio": None}
+        return Inputs((latents, text, t), {"added_cond_kwargs": added})
+    kwargs: dict[str, Any] = {}
     if config.get("addition_embed_type") == "text_time":
         pooled = config["projection_class_embeddings_input_dim"] - 6 * config["addition_time_embed_dim"]
-        added = {
-            "text_embeds": torch.randn((batch, pooled), **place),
-            "time_ids": torch.zeros((batch, 6), **place),
-        }
-        return Inputs((latents, t, text), {"added_cond_kwargs": added})
-    if config.get("caption_channels") is not None:
-        return Inputs(
-            (latents,),
-            {
-                "encoder_hidden_states": text,
-                "timestep": t,
-                "added_cond_kwargs": {"resolution": None, "aspect_ratio": None},
-            },
-        )
-    return Inputs((latents, t, text), {})
+        kwargs["added_cond_kwargs"] = {"text_embeds": random(pooled), "time_ids": random(6)}
+    if kind == "ControlNetModel":
+        factor = 2 ** (len(config["conditioning_embedding_out_channels"]) - 1)
+        kwargs["controlnet_cond"] = random(config["conditioning_channels"], factor * height, factor * width)
+    return Inputs((latents, t, random(TEXT_TOKENS, config["cross_attention_dim"])), kwargs)

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from bigain.backbones.family import FAMILIES, Family
-from bigain.backbones.site import Site, block_sites, several
+from bigain.backbones.site import Site, block_sites, native_size
 from bigain.tokens.grid import Grid
 
 SHARE = 12 / 28  # the paper compresses the first 12 of DiT-XL's 28 blocks
@@ -14,8 +14,7 @@ SHARE = 12 / 28  # the paper compresses the first 12 of DiT-XL's 28 blocks
 
 def sites(model: Any) -> list[Site]:
     found: list[Site] = []
-    sides = several(model.config["sample_size"])
-    tokens = math.prod(side // model.config["patch_size"] for side in (sides[0], sides[-1]))
+    tokens = math.prod(side // model.config["patch_size"] for side in native_size(model))
     for index, block in enumerate(model.transformer_blocks):
         name = f"transformer_blocks.{index}"
         found.extend(block_sites(name, block, part="blocks", level=1, index=index, tokens=tokens))

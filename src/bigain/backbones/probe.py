@@ -46,7 +46,7 @@ class Probe:
         self.model_class = type(model).__name__
         self.arguments = list(inspect.signature(type(model).forward).parameters)[1:]
         self.counting = False
-        self.count = torch.zeros((), dtype=torch.int64)
+        self.count = fresh_count()
         self.local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Probe:
         draw = None
         if self.counting:
             if self.count.device != latents.device:
-                self.count = self.count.to(latents.device)
+                self.count = fresh_count(self.count, latents.device)
             draw = self.count.clone()
             self.count.add_(1)
         told = (Pass(t, draw), self.family.grid(model, latents))
@@ -116,6 +116,12 @@ class Probe:
     def _with_told(self, told: Any, args: Any, kwargs: Any, names: list[str]) -> Any:
         carrier = self._argument(CARRIER, args, kwargs) or {}
         return put(CARRIER, {**carrier, KEY: told}, args, kwargs, names)
+
+
+def fresh_count(count: Tensor | None = None, device: torch.device | str = "cpu") -> Tensor:
+    """The number of the next pass, as a tensor that may be changed in place in any mode."""
+    with torch.inference_mode(False):
+        return torch.zeros((), dtype=torch.int64, device=device) if count is None else count.to(device)
 
 
 # of diffusers' BasicTransformerBlock.forward; gradient checkpointing passes them by position

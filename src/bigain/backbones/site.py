@@ -98,6 +98,12 @@ def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], mod
     return of_kind
 
 
+def native_size(model: Any) -> tuple[int, int]:
+    """Height and width of the latents that a model was made for; a ControlNet does not say, so SD's."""
+    sides = several(model.config.get("sample_size") or 64)
+    return sides[0], sides[-1]
+
+
 def several(choice: Any) -> tuple[Any, ...]:
     """None -> (), 3 -> (3,), (3, 4) -> (3, 4)."""
     if choice is None:
@@ -123,10 +129,11 @@ def block_sites(name: str, block: Any, **place: Any) -> list[Site]:
 
 
 def site_flops(site: Site, queries: int, keys: int) -> int:
-    """Multiply-adds counted twice, for one sample, as torch's flop counter does: projections, logits and values."""
+    """Multiply-adds counted twice, for one sample, as torch's flop counter does, adapters apart."""
     module: Any = site.module
     if site.kind == "mlp":
-        return 2 * queries * sum(m.weight.numel() for m in module.modules() if isinstance(m, nn.Linear))
+        layers = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Linear))
+        return 2 * queries * sum(part.weight.numel() for name, part in layers if "lora_" not in name)
     projected = queries * (weights(module.to_q) + weights(module.to_out[0]))
     projected += keys * (weights(module.to_k) + weights(module.to_v))
     return int(2 * (projected + 2 * queries * keys * module.inner_dim))

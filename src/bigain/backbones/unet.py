@@ -5,13 +5,13 @@ from typing import Any
 from torch import nn
 
 from bigain.backbones.family import FAMILIES, Family
-from bigain.backbones.site import Site, block_sites, several
+from bigain.backbones.site import Site, block_sites, native_size
 
 
 def sites(model: Any) -> list[Site]:
     """Sites in the order of the forward pass."""
     found: list[Site] = []
-    sides = several(model.config.get("sample_size") or 64)  # a ControlNet does not say: SD's size then
+    height, width = native_size(model)
     level = 1
 
     def visit(part: str, name: str, module: Any) -> None:
@@ -20,7 +20,7 @@ def sites(model: Any) -> list[Site]:
                 raise TypeError(f"{name}.attentions.{i} is a {type(transformer).__name__}, not a Transformer2DModel")
             for j, block in enumerate(transformer.transformer_blocks):
                 index = len({site.block for site in found})
-                tokens = (sides[0] // level) * (sides[-1] // level)
+                tokens = (height // level) * (width // level)
                 label = f"{name}.attentions.{i}.transformer_blocks.{j}"
                 found.extend(block_sites(label, block, part=part, level=level, index=index, tokens=tokens))
 

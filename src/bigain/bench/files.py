@@ -40,7 +40,7 @@ class Result(NamedTuple):
 def find_images(words: Sequence[str], classes: Sequence[str | int]) -> list[ImageFile]:
     """Files, folders (all the way down) and globs -> image files, sorted within each word, each once."""
     found: dict[Path, ImageFile] = {}
-    names = {str(name) for name in classes}
+    names = {str(name).replace("/", "_"): str(name) for name in classes}  # no slash in a folder's name
     for word in words:
         paths = [Path(p) for p in sorted(glob.glob(word, recursive=True))] or [Path(word)]
         for path in paths:
@@ -48,8 +48,7 @@ def find_images(words: Sequence[str], classes: Sequence[str | int]) -> list[Imag
                 raise FileNotFoundError(f"no file, folder or glob {word!r}")
             inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS) if path.is_dir() else [path]
             for file in inside:
-                truth = file.parent.name if file.parent.name in names else None
-                found.setdefault(file.resolve(), ImageFile(file, truth))
+                found.setdefault(file.resolve(), ImageFile(file, names.get(file.parent.name)))
     if not found:
         raise ValueError(
             f"no images in {', '.join(words)}; looked for files ending in {', '.join(sorted(ENDINGS)[:8])}, …"

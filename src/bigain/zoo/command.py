@@ -14,6 +14,7 @@ from bigain.backbones.denoiser import Frame
 from bigain.classify.images import to_tensors
 from bigain.data.fashion_mnist import LabelledImages, fashion_mnist, fashion_sample, sample_rows
 from bigain.metrics.intervals import wilson
+from bigain.progress import progress_bars
 from bigain.registry import miss
 from bigain.zoo.features import FeatureNet, load_features, predict, save_features, train_features
 from bigain.zoo.loop import SMOKE, Data, Trainer
@@ -41,14 +42,7 @@ def train_named(name: str, out: Path, options: Options, console: Console) -> Non
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     found = smoke_data() if options.smoke else whole_data(options.data)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bars:
+    with progress_bars(console) as bars:
         if name == FEATURES:
             finish_features(out, found, options.seed, 1 if options.smoke else 6, bars)
             return
