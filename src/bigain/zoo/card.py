@@ -117,8 +117,8 @@ def card_text(card: dict[str, Any]) -> str:
         f"# {card['name']}",
         "",
         f"A {recipe['family']} noise predictor for {recipe['data']}, {card['parameters']:,} parameters, trained by "
-        f"`bigain train {card['name']}` on {card['samples_seen']:,} samples in {card['seconds'] / 60:.0f} minutes "
-        f"({card['machine']}).",
+        f"`bigain train {card['name']}` on {card['samples_seen']:,} samples in {card['seconds'] / 60:.0f} minutes of "
+        f"processor time ({card['machine']}).",
         "",
         f"- Zero-shot accuracy: {found['value']:.1%} [{found['low']:.1%}, {found['high']:.1%}], n = {found['n']}, "
         f"{found['policy']}.",

@@ -81,9 +81,9 @@ class Trainer:
         cut = len(latents) - min(VALIDATION, len(latents) // 4)
         losses: list[float] = []
         while self.run.step < end:
-            started = time.perf_counter()
+            started = time.process_time()
             losses.append(train_step(self.run, self.denoiser.schedule, latents[:cut], labels[:cut]))
-            self.run.seconds += time.perf_counter() - started
+            self.run.seconds += time.process_time() - started
             if self.run.step % self.rhythm.note == 0 or self.run.step == end:
                 self._note(losses, latents[cut:], labels[cut:])
                 losses = []

@@ -38,7 +38,7 @@ class Run:
     average: dict[str, Tensor]
     optimiser: torch.optim.Optimizer
     step: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # of processor time, which a busy machine does not stretch
     curve: list[dict[str, float]] = field(default_factory=list)
 
     @classmethod
