@@ -85,7 +85,8 @@ class Probe:
             draw = self.count.clone()
             self.count.add_(1)
         told = (Pass(t, draw), self.family.grid(model, latents))
-        return self._with_told(told, args, kwargs, self.arguments)
+        carrier = self._argument(CARRIER, args, kwargs) or {}
+        return put(CARRIER, {**carrier, KEY: told}, args, kwargs, self.arguments)
 
     def enter_spatial(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         carrier = kwargs.get(CARRIER)
@@ -112,10 +113,6 @@ class Probe:
     def _argument(self, name: str, args: Any, kwargs: Any) -> Any:
         place = self.arguments.index(name)
         return args[place] if len(args) > place else kwargs.get(name)
-
-    def _with_told(self, told: Any, args: Any, kwargs: Any, names: list[str]) -> Any:
-        carrier = self._argument(CARRIER, args, kwargs) or {}
-        return put(CARRIER, {**carrier, KEY: told}, args, kwargs, names)
 
 
 def fresh_count(count: Tensor | None = None, device: torch.device | str = "cpu") -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from bigain.registry import Registry, miss, parse_call
 from bigain.tokens.grid import Grid, Window
 from bigain.tokens.plan import Plan
-from bigain.tokens.scores import SCORERS, Scorer
+from bigain.tokens.scores import SCORERS
 
 TIMESTEPS = 1000  # the noise schedules of all supported models count t from 0 to 999
 
@@ -80,10 +80,6 @@ def literal(value: Any) -> Any:
 def as_window(window: int | tuple[int, int]) -> Window:
     """2 -> 2x2; (1, 2) -> one row, two columns."""
     return Window(window, window) if isinstance(window, int) else Window(*window)
-
-
-def scorer(name: str) -> Scorer:
-    return SCORERS[name]
 
 
 def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:

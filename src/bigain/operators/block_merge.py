@@ -16,10 +16,10 @@ from bigain.operators.base import (
     check_flag,
     check_ratio,
     check_scorer,
-    scorer,
-)  # fmt: skip
+)
 from bigain.tokens.grid import fold, token_index
 from bigain.tokens.plan import Assignment, Identity, assign
+from bigain.tokens.scores import SCORERS
 
 TILE_SCORES: dict[str, Callable[..., Tensor]] = {"max": torch.amax, "mean": torch.mean, "min": torch.amin}
 
@@ -61,7 +61,7 @@ class BlockMerge:
                 f"block_merge(ratio={self.ratio}) would merge {merged} tiles, but a grid of {grid} tokens has "
                 f"{tiles} whole tiles of {window}: the largest ratio there is {largest:.4f}"
             )
-        score = fold(scorer(self.scorer)(x, grid), grid, window)
+        score = fold(SCORERS[self.scorer](x, grid), grid, window)
         smooth = TILE_SCORES[self.tile](score, -1).argsort(dim=1, stable=True)[:, :merged]
 
         places = torch.arange(window.tokens, device=x.device).expand(1, tiles, -1)

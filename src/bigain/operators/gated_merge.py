@@ -14,11 +14,11 @@ from bigain.operators.base import (
     check_flag,
     check_ratio,
     check_scorer,
-    scorer,
-)  # fmt: skip
+)
 from bigain.operators.merging import merge_into
 from bigain.tokens.grid import Grid, Window, fold
 from bigain.tokens.plan import Assignment, Identity
+from bigain.tokens.scores import SCORERS
 
 
 @OPERATORS.register("gated_merge")
@@ -53,7 +53,7 @@ class GatedMerge:
             return Identity()
         window = as_window(self.window)
         check_cells(window, call.grid)
-        score = scorer(self.scorer)(x, call.grid)
+        score = SCORERS[self.scorer](x, call.grid)
         place = self._place(score, call.grid, window)
         return merge_into(place, x, call.grid, window, removed, self.weighted)
 

@@ -6,8 +6,9 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from bigain.operators.base import OPERATORS, Call, check_choice, check_scorer, scorer
+from bigain.operators.base import OPERATORS, Call, check_choice, check_scorer
 from bigain.tokens.plan import Identity, Selected
+from bigain.tokens.scores import SCORERS
 
 
 @OPERATORS.register("kv_select")
@@ -34,7 +35,7 @@ class KVSelect:
         kept = max(1, int(call.grid.tokens * self.keep))
         if kept == call.grid.tokens:
             return Identity()
-        score = scorer(self.scorer)(x, call.grid)
+        score = SCORERS[self.scorer](x, call.grid)
         order = score.argsort(dim=1, descending=self.prefer == "detail", stable=True)[:, :kept]
         # in the order of the sequence, so that keys keep their places
         return Selected(order.sort(dim=1).values)

@@ -15,7 +15,7 @@ from bigain.operators.base import (
     check_flag,
     check_ratio,
     check_seed,
-)  # fmt: skip
+)
 from bigain.operators.merging import merge_into
 from bigain.tokens.draws import draw_bits
 from bigain.tokens.plan import Assignment, Identity

@@ -1,0 +1,180 @@
+"""The hooks that compression puts on a model: making them work, finding them, taking them off."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bigain.backbones.probe import BlockCall, Probe
+from bigain.backbones.site import Site
+from bigain.operators.base import Call, Operator
+from bigain.tokens.grid import Grid
+from bigain.tokens.plan import Plan, share
+
+Groups = int | Literal["halves"] | None
+
+
+class Seen(NamedTuple):
+    """What a site did in its last call: tokens, queries and keys of one row, its grid, and whether it planned."""
+
+    grid: Grid
+    tokens: int
+    queries: int
+    keys: int
+    context: int  # tokens of the text that cross-attention looks at
+    planned: bool
+
+
+class Job:
+    """One call of `compress`: an operator, its options, and whether it is switched on."""
+
+    def __init__(self, operator: Operator, reuse: str | None, groups: Groups, probe: Probe, key: str) -> None:
+        self.operator = operator
+        self.reuse = reuse
+        self.groups = groups
+        self.probe = probe
+        self.key = key
+        self.active = True
+        self.removed = False
+
+    @torch.no_grad()
+    def plan(self, site: Site, block: BlockCall, x: Tensor) -> tuple[Plan, bool]:
+        """The plan for a site, and whether it had to be made: one for each block, or each stage with reuse."""
+        key = f"{self.key}/{site.stage if self.reuse == 'stage' else site.block}"
+        plans = block.forward.plans
+        if key in plans:
+            return plans[key], False
+        tokens = block.x if self.probe.family.metric == "block" else x
+        if tokens.shape[1] != block.grid.tokens:
+            raise RuntimeError(f"{site.name} got {tokens.shape[1]} tokens, but its grid is {block.grid}")
+        plans[key] = self._plan(tokens.detach(), block, site.index)
+        return plans[key], True
+
+    def _plan(self, x: Tensor, block: BlockCall, number: int) -> Plan:
+        call = Call(block.grid, block.forward.t, block.forward.draw, number)
+        if self.groups is None or not self.operator.looks:
+            return self.operator.plan(x, call)
+        x, rows = grouped(x, self.groups)
+        return share(self.operator.plan(x, call._replace(t=None)), rows)
+
+
+def grouped(x: Tensor, groups: int | Literal["halves"]) -> tuple[Tensor, Tensor]:
+    """The mean row of each group, and the group of each row: (B, N, C) -> (G, N, C), (B,)."""
+    batch = len(x)
+    size = 2 if groups == "halves" else int(groups)
+    if batch % size:
+        raise ValueError(f"groups={groups!r} needs a batch of a multiple of {size} rows; got {batch}")
+    number = torch.arange(batch, device=x.device)
+    if groups == "halves":
+        return x.unflatten(0, (2, -1)).mean(0), number % (batch // 2)
+    return x.unflatten(0, (-1, size)).mean(1), number // size
+
+
+class SiteHook:
+    """The two hooks of one site: shorten the tokens before, restore them after."""
+
+    def __init__(self, site: Site, job: Job) -> None:
+        self.site = replace(site, module=nn.Identity())  # a copied model must not carry the original's module
+        self.job = job
+        self.seen: Seen | None = None
+        self.local = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, local=threading.local())
+
+    def before(self, module: Any, args: Any, kwargs: Any) -> Any:
+        self.local.plan = None
+        if not self.job.active:
+            return None
+        x = args[0] if args else kwargs["hidden_states"]
+        plan, planned = self.job.plan(self.site, self.job.probe.block(), x)
+        self.local.plan = plan
+        queries, context = plan.queries(x), plan.context(x)
+        new: dict[str, Any] = {}
+        text = 0
+        if self.site.kind == "self":
+            bias = plan.key_bias(x)
+            if kwargs.get("attention_mask") is not None:
+                raise ValueError(f"{self.site.name} was given an attention mask, which compressed tokens cannot follow")
+            if context is not None:
+                split_fused(module)
+                new["encoder_hidden_states"] = context
+            if bias is not None:
+                new["attention_mask"] = bias
+        elif self.site.kind == "cross":
+            text = text_length(kwargs)
+        keys = queries.shape[1] if context is None else context.shape[1]
+        self.seen = Seen(self.job.probe.block().grid, x.shape[1], queries.shape[1], keys, text, planned)
+        if args:
+            return (queries, *args[1:]), {**kwargs, **new}
+        return args, {**kwargs, **new, "hidden_states": queries}
+
+    def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        plan: Plan | None = self.local.plan
+        self.local.plan = None
+        return None if plan is None else plan.restore(output)
+
+
+def text_length(kwargs: dict[str, Any]) -> int:
+    text = kwargs.get("encoder_hidden_states")
+    text = text[0] if isinstance(text, tuple) else text  # an IP-Adapter adds its image tokens as a second part
+    return 0 if text is None else int(text.shape[1])
+
+
+class KeyValue:
+    """Stands in for the joint key-value projection that diffusers' fused self-attention does not have."""
+
+    def __init__(self, attention: Any) -> None:
+        self.attention = attention
+
+    def __call__(self, x: Tensor) -> Tensor:
+        # looked up now: an adapter may have wrapped the projections since
+        return torch.cat([self.attention.to_k(x), self.attention.to_v(x)], -1)
+
+
+def split_fused(attention: Any) -> None:
+    """Let a self-attention with fused projections take keys and values from elsewhere."""
+    if getattr(attention, "fused_projections", False) and not hasattr(attention, "to_kv"):
+        attention.__dict__["to_kv"] = KeyValue(attention)
+
+
+def our_hooks(module: nn.Module) -> Iterator[tuple[dict[int, Any], int, Any]]:
+    """(dict, key, owner) of each of our hooks on one module; the owner is a Probe or a SiteHook."""
+    for hooks in (module._forward_pre_hooks, module._forward_hooks):
+        for key, hook in list(hooks.items()):
+            owner = getattr(hook, "__self__", None)
+            if isinstance(owner, Probe | SiteHook):
+                yield hooks, key, owner
+
+
+def site_hooks(model: nn.Module) -> list[SiteHook]:
+    found = (owner for module in model.modules() for _, _, owner in our_hooks(module))
+    return list(dict.fromkeys(owner for owner in found if isinstance(owner, SiteHook)))
+
+
+def probe_of(model: nn.Module) -> Probe | None:
+    return next((owner for _, _, owner in our_hooks(model) if isinstance(owner, Probe)), None)
+
+
+def detach(model: nn.Module, chosen: Callable[[SiteHook], bool]) -> None:
+    """Remove the chosen site hooks, and the probe with the last of them."""
+    remove_hooks(model, lambda owner: isinstance(owner, SiteHook) and chosen(owner))
+    if not site_hooks(model):
+        remove_hooks(model, lambda owner: True)
+
+
+def remove_hooks(model: nn.Module, chosen: Callable[[Any], bool]) -> None:
+    for module in model.modules():
+        for hooks, key, owner in our_hooks(module):
+            if chosen(owner):
+                del hooks[key]
+                module._forward_pre_hooks_with_kwargs.pop(key, None)
+                module._forward_hooks_with_kwargs.pop(key, None)
+                if isinstance(module.__dict__.get("to_kv"), KeyValue):
+                    del module.__dict__["to_kv"]
