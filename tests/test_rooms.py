@@ -13,7 +13,7 @@ ARROWS = {
     "tokens": {"registry"},
     "operators": {"tokens", "registry"},
     "backbones": {"tokens", "registry"},
-    "data": set(),
+    "data": {"registry"},
     "metrics": set(),
     "status": {"operators", "backbones", "tokens"},
     "hooks": {"operators", "backbones", "tokens"},

@@ -59,7 +59,7 @@ class Handle:
         rows: list[SiteStatus] = []
         for hook in self._hooks:
             site = replace(hook.site, module=self._model.get_submodule(hook.site.name))
-            rows.append(site_status(site, self._job.operator, hook.seen, self._job.groups))
+            rows.append(site_status(site, self._job.operator, hook.seen))
         return Status(rows)
 
     def __repr__(self) -> str:
@@ -80,7 +80,9 @@ def compress(
     `where` chooses the sites (by default the self-attentions of the finest grid of a U-Net, of the first 12 of 28
     blocks of a DiT): a `Where`, a function of a `Site`, or text such as `part="down"`. `reuse="stage"` plans once in
     each stage of a forward pass. `groups=g` lets g consecutive rows of a batch share one plan, `groups="halves"`
-    rows i and i + B/2, which are the two halves of classifier-free guidance.
+    rows i and i + B/2, which are the two halves of classifier-free guidance, and `groups="input"` rows with the same
+    noisy input: the classes of a trial, the two halves in `bigain generate` (other callers say so with
+    `backbones.probe.same_input`; rows of which nothing is said have each their own plan).
     """
     model = find_model(model_or_pipeline)
     family = family_of(model)
@@ -132,8 +134,8 @@ def as_where(where: Where | Callable[[Site], bool] | str | None) -> Where:
 def check_options(reuse: object, groups: object) -> None:
     if reuse not in (None, "stage"):
         raise ValueError(f'reuse is None or "stage"; got {reuse!r}')
-    if groups not in (None, "halves") and (type(groups) is not int or groups < 1):
-        raise ValueError(f'groups is None, a number of rows from 1, or "halves"; got {groups!r}')
+    if groups not in (None, "halves", "input") and (type(groups) is not int or groups < 1):
+        raise ValueError(f'groups is None, a number of rows from 1, "halves" or "input"; got {groups!r}')
 
 
 def check_kinds(operator: Operator, chosen: list[Site]) -> None:

@@ -1,6 +1,7 @@
 """Images from labels or prompts, each from its own seed."""
 
 import hashlib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -8,30 +9,30 @@ import torch
 from torch import Tensor
 
 from bigain.backbones.denoiser import Condition, Denoiser
+from bigain.backbones.probe import same_input
 from bigain.backbones.sampling import make_scheduler
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample: any diffusers scheduler by name."""
+    """How to sample: any diffusers scheduler by name; None stands for the paper's choice for the model."""
 
     steps: int = 50
-    guidance: float = 4.0
-    scheduler: str = "ddim"
+    guidance: float | None = None
+    scheduler: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         if type(self.steps) is not int or self.steps < 1:
             raise ValueError(f"steps is an int from 1; got {self.steps!r}")
-        if not self.guidance >= 0:
+        if self.guidance is not None and not self.guidance >= 0:
             raise ValueError(f"guidance is a number from 0 (1 means none); got {self.guidance!r}")
 
 
-def start_noise(seed: int, number: int, shape: Sequence[int]) -> Tensor:
-    """The noise that image `number` starts from, whatever batch it is in."""
+def image_generator(seed: int, number: int) -> torch.Generator:
+    """The randomness of image `number`, whatever batch it is in."""
     words = f"generate/{seed}/{number}".encode()
-    generator = torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(words).digest()[:8], "big") >> 1)
-    return torch.randn(tuple(shape), generator=generator)
+    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(words).digest()[:8], "big") >> 1)
 
 
 @torch.no_grad()
@@ -49,28 +50,42 @@ def generate(
     parts = []
     for start in range(0, len(classes), batch_size):
         chosen = classes[start : start + batch_size]
-        noises = [start_noise(sampling.seed, first + start + i, denoiser.latent_shape) for i in range(len(chosen))]
-        latents = sample(denoiser, torch.stack(noises), denoiser.conditions(chosen), sampling)
+        generators = [image_generator(sampling.seed, first + start + i) for i in range(len(chosen))]
+        noise = torch.stack([torch.randn(denoiser.latent_shape, generator=generator) for generator in generators])
+        latents = sample(denoiser, noise, denoiser.conditions(chosen), sampling, generators)
         parts.append(denoiser.decode(latents).cpu())
         if progress is not None:
             progress(len(chosen))
     return torch.cat(parts)
 
 
-def sample(denoiser: Denoiser, noise: Tensor, condition: Condition, sampling: Sampling) -> Tensor:
-    """Denoise: (B, C, H, W) -> (B, C, H, W). With guidance, the batch is [conditional, unconditional]."""
-    scheduler = make_scheduler(sampling.scheduler, denoiser.schedule)
+def sample(
+    denoiser: Denoiser,
+    noise: Tensor,
+    condition: Condition,
+    sampling: Sampling,
+    generators: list[torch.Generator] | None = None,
+) -> Tensor:
+    """Denoise: (B, C, H, W) -> (B, C, H, W). With guidance, the batch is [conditional, unconditional].
+
+    Schedulers that add noise on the way draw each image's from its generator.
+    """
+    scheduler = make_scheduler(sampling.scheduler or denoiser.sampler, denoiser.schedule)
     scheduler.set_timesteps(sampling.steps, device=denoiser.device)
+    guidance = denoiser.guidance if sampling.guidance is None else sampling.guidance
     latents = noise.to(denoiser.device) * scheduler.init_noise_sigma
-    empty = denoiser.unconditional(len(noise))
+    both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
+    extra = {"generator": generators} if "generator" in inspect.signature(scheduler.step).parameters else {}
     for t in scheduler.timesteps:
         noisy = scheduler.scale_model_input(latents, t)
         times = t.expand(len(noisy))
-        if sampling.guidance == 1:
+        if guidance == 1:
             found = denoiser.noise(noisy, times, condition)
         else:
-            both = condition.join(empty)
-            with_label, without = denoiser.noise(torch.cat([noisy, noisy]), torch.cat([times, times]), both).chunk(2)
-            found = without + sampling.guidance * (with_label - without)
-        latents = scheduler.step(found, t, latents).prev_sample
+            rows = torch.arange(len(noisy), device=noisy.device).repeat(2)
+            with same_input(rows, len(noisy)):
+                found = denoiser.noise(torch.cat([noisy, noisy]), torch.cat([times, times]), both)
+            with_label, without = found.chunk(2)
+            found = without + guidance * (with_label - without)
+        latents = scheduler.step(found, t, latents, **extra).prev_sample
     return latents

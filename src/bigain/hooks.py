@@ -8,24 +8,24 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bigain.backbones.probe import BlockCall, Probe
+from bigain.backbones.probe import Alike, BlockCall, Pass, Probe
 from bigain.backbones.site import Site
 from bigain.operators.base import Call, Operator
 from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Plan, share
 
-Groups = int | Literal["halves"] | None
+Groups = int | Literal["halves", "input"] | None
 
 
 class Seen(NamedTuple):
-    """What a site did in its last call: tokens, queries and keys of one row, its grid, and whether it planned."""
+    """What a site did in its last call: tokens, queries and keys of one row, its grid, and the rows of a plan."""
 
     grid: Grid
     tokens: int
     queries: int
     keys: int
     context: int  # tokens of the text that cross-attention looks at
-    planned: bool
+    sharing: int  # rows of the batch for each plan that was made here; 0 if it was made elsewhere
 
 
 class Job:
@@ -55,22 +55,32 @@ class Job:
 
     def _plan(self, x: Tensor, block: BlockCall, number: int) -> Plan:
         call = Call(block.grid, block.forward.t, block.forward.draw, number)
-        if self.groups is None or not self.operator.looks:
+        alike = self.alike(x, block.forward)
+        if alike is None:
             return self.operator.plan(x, call)
-        x, rows = grouped(x, self.groups)
-        return share(self.operator.plan(x, call._replace(t=None)), rows)
+        return share(self.operator.plan(group_means(x, alike), call._replace(t=None)), alike.rows)
+
+    def alike(self, x: Tensor, forward: Pass) -> Alike | None:
+        """Which rows share a plan, or None where each has its own."""
+        if self.groups is None or not self.operator.looks:
+            return None
+        if self.groups == "input":
+            if forward.alike is not None and len(forward.alike.rows) != len(x):
+                raise RuntimeError(f"told of {len(forward.alike.rows)} rows with the same input, but got {len(x)}")
+            return forward.alike
+        size = 2 if self.groups == "halves" else self.groups
+        if len(x) % size:
+            raise ValueError(f"groups={self.groups!r} needs a batch of a multiple of {size} rows; got {len(x)}")
+        number = torch.arange(len(x), device=x.device)
+        count = len(x) // size
+        return Alike(number % count if self.groups == "halves" else number // size, count)
 
 
-def grouped(x: Tensor, groups: int | Literal["halves"]) -> tuple[Tensor, Tensor]:
-    """The mean row of each group, and the group of each row: (B, N, C) -> (G, N, C), (B,)."""
-    batch = len(x)
-    size = 2 if groups == "halves" else int(groups)
-    if batch % size:
-        raise ValueError(f"groups={groups!r} needs a batch of a multiple of {size} rows; got {batch}")
-    number = torch.arange(batch, device=x.device)
-    if groups == "halves":
-        return x.unflatten(0, (2, -1)).mean(0), number % (batch // 2)
-    return x.unflatten(0, (-1, size)).mean(1), number // size
+def group_means(x: Tensor, alike: Alike) -> Tensor:
+    """The mean row of each group: (B, N, C) -> (G, N, C)."""
+    total = x.new_zeros((alike.inputs, *x.shape[1:]), dtype=torch.float32).index_add(0, alike.rows, x.float())
+    size = torch.zeros(alike.inputs, device=x.device).index_add(0, alike.rows, torch.ones(len(x), device=x.device))
+    return (total / size.clamp_min(1).view(-1, 1, 1)).to(x.dtype)
 
 
 class SiteHook:
@@ -110,7 +120,10 @@ class SiteHook:
         elif self.site.kind == "cross":
             text = text_length(kwargs)
         keys = queries.shape[1] if context is None else context.shape[1]
-        self.seen = Seen(self.job.probe.block().grid, x.shape[1], queries.shape[1], keys, text, planned)
+        block = self.job.probe.block()
+        alike = self.job.alike(x, block.forward) if planned else None
+        sharing = (len(x) // alike.inputs if alike else 1) if planned else 0
+        self.seen = Seen(block.grid, x.shape[1], queries.shape[1], keys, text, sharing)
         if args:
             return (queries, *args[1:]), {**kwargs, **new}
         return args, {**kwargs, **new, "hidden_states": queries}

@@ -1,5 +1,6 @@
 """`bigain.load`: a denoiser by the name of a bundled model, from a folder, or from the hub."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from bigain.zoo.shelf import bundled
 
 if TYPE_CHECKING:
     from bigain.backbones.denoiser import Denoiser
+
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
@@ -23,10 +26,8 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
         from bigain.backbones.labelled import load_labelled
 
         return load_labelled(folder, dtype, device)
-    if folder.is_dir() and not (folder / "model_index.json").is_file():
-        raise ValueError(f"{folder} holds neither a bigain model (bigain.json) nor a pipeline (model_index.json)")
-    if not folder.is_dir() and str(name).count("/") != 1:
-        raise ValueError(f"{miss('bundled model', name, names)}; otherwise give a folder or a hub id like owner/name")
+    if not folder.is_dir() and (isinstance(name, Path) or not HUB_ID.fullmatch(name)):
+        raise ValueError(f"{miss('bundled model', str(name), names)}; otherwise give a folder or a hub id (owner/name)")
     from bigain.backbones.pipelines import load_pipeline
 
     return load_pipeline(folder if folder.is_dir() else str(name), dtype, device)

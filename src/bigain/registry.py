@@ -36,11 +36,16 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._items)
 
 
+MOST_SHOWN = 40
+
+
 def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tuple[str, ...]") -> str:
     """The text for an unknown name: what came, the nearest one, all that there are."""
     near = difflib.get_close_matches(str(name), list(choices), n=1)
     hint = f"did you mean {near[0]!r}? There are" if near else "there are"
-    return f"no {kind} {name!r}; {hint}: {', '.join(choices)}"
+    shown = list(choices)[:MOST_SHOWN]
+    more = f", and {len(choices) - len(shown)} more" if len(choices) > len(shown) else ""
+    return f"no {kind} {name!r}; {hint}: {', '.join(shown)}{more}"
 
 
 def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:

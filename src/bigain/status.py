@@ -47,14 +47,13 @@ class Status(list[SiteStatus]):
         )
 
 
-def site_status(site: Site, operator: Operator, seen: Any, groups: Any) -> SiteStatus:
+def site_status(site: Site, operator: Operator, seen: Any) -> SiteStatus:
     if seen is None:
         return SiteStatus(site.name, None, 0, 0, 0, 0, 0, ran=False)
     before = site_flops(site, seen.tokens, seen.context or seen.tokens)
     after = site_flops(site, seen.queries, seen.context or seen.keys)
-    if seen.planned:
-        sharing = 1 if groups is None or not operator.looks else (2 if groups == "halves" else groups)
-        after += plan_flops(operator, seen.grid, channels(site)) // sharing
+    if seen.sharing:
+        after += plan_flops(operator, seen.grid, channels(site)) // seen.sharing
     return SiteStatus(site.name, seen.grid, seen.tokens, seen.queries, seen.keys, before, after, ran=True)
 
 

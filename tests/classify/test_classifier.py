@@ -75,5 +75,11 @@ def test_classes_of_a_trial_stay_in_one_batch() -> None:
 def test_nan_never_wins() -> None:
     found = points(5)
     found[2] = torch.nan
-    decision = DiffusionClassifier(PointDenoiser(found), range(5))(points(5)[2:3])[0]
+    with pytest.warns(RuntimeWarning, match=r"image 0, t = \d+: 2 has error nan; it cannot win"):
+        decision = DiffusionClassifier(PointDenoiser(found), range(5))(points(5)[2:3])[0]
     assert decision.index != 2
+
+
+def test_no_finite_error_at_all_names_the_image() -> None:
+    with pytest.raises(FloatingPointError, match=r"image 0, t = 125: no class has a finite error, 0 has error nan"):
+        DiffusionClassifier(PointDenoiser(points(5) * torch.nan), range(5))(points(5)[2:3])

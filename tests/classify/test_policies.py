@@ -1,80 +1,113 @@
 import numpy as np
 import pytest
 
-from bigain.classify.policies import PAPER, Board, Exhaustive, Race, Stages, evidence, numbered, parse_policy
-from bigain.classify.trials import Trial
+from bigain.classify.board import Board
+from bigain.classify.policies import PAPER, Exhaustive, Stages, parse_policy
+from bigain.classify.race import Race, behind, critical_value, noise_variance
+from bigain.classify.trials import Deck, Trial
 
 
 def play(policy: object, means: np.ndarray, rng: np.random.Generator, shared: float = 3.0) -> Board:
     """Run a policy on simulated errors: a part that all classes share, and independent normal parts."""
-    board = Board.empty(len(means), int(rng.integers(2**62)))
-    for trials in policy.rounds(board, 1000):
+    board = Board.empty(len(means))
+    for trials in policy.rounds(board, Deck("even", 1000, int(rng.integers(2**62)))):
         noise = rng.normal(size=(len(means), len(trials))) + shared * rng.normal(size=len(trials))
         board.add(trials, (means[:, None] + noise)[board.alive])
     return board
 
 
-def test_a_race_keeps_its_promise() -> None:
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+@pytest.mark.parametrize(
+    "means",
+    [[0.0, 0.3, 0.3, 0.6, 1.0, 1.5], [0.0] * 2, [0.0] * 10, [0.0, 0.0, 2.0, 2.0, 2.0]],
+    ids=["spread", "two equals", "ten equals", "two ahead"],
+)
+def test_a_race_keeps_its_promise(confidence: float, means: list[float]) -> None:
     rng = np.random.default_rng(0)
-    means = np.array([0.0, 0.3, 0.3, 0.6, 1.0, 1.5])
-    lost = 0
-    for _ in range(2000):
-        board = play(Race(confidence=0.9, max_trials=30), means, rng)
-        lost += 0 not in board.alive
-    assert lost / 2000 <= 0.1
+    policy = Race(confidence=confidence)
+    runs = 2000
+    lost = sum(0 not in play(policy, np.array(means), rng).alive for _ in range(runs))
+    assert lost / runs <= 1 - confidence
 
 
-def test_a_race_between_equals_drops_the_first_rarely() -> None:
-    rng = np.random.default_rng(1)
-    lost = sum(0 not in play(Race(confidence=0.9, max_trials=30), np.zeros(2), rng).alive for _ in range(2000))
-    assert lost / 2000 <= 0.1
+def spent(board: Board) -> int:
+    return int((~np.isnan(board.errors)).sum())
 
 
 def test_easy_races_are_short() -> None:
     rng = np.random.default_rng(2)
     means = np.array([0.0] + [20.0] * 9)
-    spent = [int((~np.isnan(play(Race(max_trials=20), means, rng).errors)).sum()) for _ in range(50)]
+    found = [spent(play(Race(), means, rng)) for _ in range(50)]
     staged = 10 * 5 + 5 * 15
-    assert max(spent) <= staged
-    assert np.mean(spent) < staged / 2
+    assert max(found) <= staged / 2
 
 
-def test_evidence_is_a_martingale_at_no_difference() -> None:
-    rng = np.random.default_rng(3)
-    differences = rng.normal(size=(200_000, 6))
-    both = np.logaddexp(evidence(differences, 1), evidence(-differences, 1))  # one of the two is minus infinity
-    assert np.exp(both).mean() == pytest.approx(1, abs=0.1)
+def test_looser_races_are_shorter() -> None:
+    means = np.linspace(0, 2, 10)
+    found = [
+        np.mean([spent(play(Race(confidence), means, np.random.default_rng(i))) for i in range(50)])
+        for confidence in (0.99, 0.9, 0.5, 0.2)
+    ]
+    assert found == sorted(found, reverse=True)
 
 
-def test_evidence_does_not_depend_on_scale_and_points_one_way() -> None:
-    rows = np.random.default_rng(4).normal(1, 1, size=(5, 12))
-    np.testing.assert_allclose(evidence(rows), evidence(1e-6 * rows))
-    assert (evidence(-np.abs(rows)) == -np.inf).all()
+def test_critical_value_of_two_classes_and_one_look_is_students() -> None:
+    scipy_stats = pytest.importorskip("scipy.stats")
+    # a single look after n trials: (mean difference) / standard error has Student's distribution, one-sided
+    expected = scipy_stats.t(9).ppf(1 - 0.9 * 0.1)
+    assert critical_value(0.9, 2, 10, 10) == pytest.approx(expected, rel=0.05)
 
 
-def test_evidence_of_special_rows() -> None:
-    rows = np.array([[0.0, 0.0, 0.0], [2.0, 2.0, 2.0], [1.0, np.nan, 2.0]])
-    found = evidence(rows)
-    assert found[0] == -np.inf
-    assert found[1] > 0
-    assert found[2] == np.inf
+def test_critical_value_grows_with_classes_looks_and_confidence() -> None:
+    base = critical_value(0.9, 5, 3, 10)
+    assert critical_value(0.9, 20, 3, 10) > base
+    assert critical_value(0.9, 5, 3, 40) > base
+    assert critical_value(0.95, 5, 3, 10) > base
+    assert critical_value(0.9, 1, 3, 10) == np.inf
+
+
+def board_of(errors: np.ndarray) -> Board:
+    board = Board.empty(len(errors))
+    board.add([Trial(t, 0) for t in range(errors.shape[1])], errors)
+    return board
+
+
+def test_noise_variance_is_that_of_the_two_way_layout() -> None:
+    rng = np.random.default_rng(5)
+    found = [
+        noise_variance(board_of(rng.normal(size=(6, 8)) + 10 * rng.normal(size=8) + np.arange(6)[:, None]))
+        for _ in range(2000)
+    ]
+    assert np.mean(found) == pytest.approx(1, abs=0.02)
+
+
+def test_a_class_that_was_dropped_counts_in_the_variance() -> None:
+    board = board_of(np.random.default_rng(6).normal(size=(5, 4)))
+    alone = noise_variance(board)
+    board.keep(np.array([0, 1, 2]))
+    board.add([Trial(9, 0)], np.zeros((3, 1)))
+    assert noise_variance(board) > 0
+    assert noise_variance(board) != alone
+
+
+def test_special_errors() -> None:
+    equal = behind(board_of(np.array([[1.0, 2.0, 3.0]] * 2)))
+    assert (equal == 0).all()
+    sure = behind(board_of(np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]])))
+    assert sure.tolist() == [0, np.inf]
+    broken = behind(board_of(np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0], [1.5, 2.0, 3.5]])))
+    assert broken[1] == np.inf
+    assert np.isfinite(broken[[0, 2]]).all()
 
 
 def test_antithetic_trials_come_in_mirrored_pairs() -> None:
     board = Board.empty(2)
     seen: list[Trial] = []
-    for trials in Race(max_trials=8, first=4, antithetic=True).rounds(board, 1000):
+    for trials in Race(max_trials=8, first=4, antithetic=True).rounds(board, Deck("even", 1000)):
         seen += trials
         board.add(trials, np.zeros((2, len(trials))))
     assert len(seen) == 8
     assert all(a._replace(sign=-1) == b for a, b in zip(seen[::2], seen[1::2], strict=True))
-
-
-def test_steps_can_be_given_and_repeated() -> None:
-    assert numbered([5, 7, 5]) == [Trial(5, 0), Trial(7, 0), Trial(5, 1)]
-    board = Board.empty(3)
-    first = next(Stages((2, 4), (2, 1), steps=(9, 8, 9, 7)).rounds(board, 1000))
-    assert first == [Trial(9, 0), Trial(8, 0)]
 
 
 def test_policies_as_text() -> None:
@@ -91,7 +124,6 @@ def test_policies_as_text() -> None:
         ("stages(trials=(5,), keep=(5, 1))", "as many keep counts"),
         ("stages(trials=(5, 5), keep=(5, 1))", "must rise"),
         ("stages(trials=(5, 20), keep=(1, 5))", "must not rise"),
-        ("stages(trials=(5, 20), keep=(5, 1), steps=(1, 2))", "20 trials need"),
         ("exhaustive(0)", "from 1"),
         ("race(confidence=1)", "between 0 and 1"),
         ("race(max_trials=2)", "first <= max_trials"),

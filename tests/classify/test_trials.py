@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from bigain.classify.trials import Trial, draw_noise, even_steps, fingerprint, staged_steps
+from bigain.classify.trials import Deck, Trial, check_steps, draw_noise, even_steps, fingerprint, numbered, staged_steps
 
 
 def test_the_papers_two_stages() -> None:
@@ -45,3 +45,45 @@ def test_fingerprint_depends_on_pixels_only() -> None:
     image = torch.rand(1, 4, 4)
     assert fingerprint(image) == fingerprint(image.clone()) == fingerprint(image.double())
     assert fingerprint(image) != fingerprint(image + 1e-6)
+
+
+def test_a_step_that_comes_again_gets_another_noise() -> None:
+    assert numbered([5, 7, 5]) == [Trial(5, 0), Trial(7, 0), Trial(5, 1)]
+
+
+def test_given_steps_are_used_in_their_order_and_again() -> None:
+    deck = Deck((9, 8, 7), 1000)
+    assert deck.stages((2, 4)) == [[Trial(9, 0), Trial(8, 0)], [Trial(7, 0), Trial(9, 1)]]
+    assert deck.sequence(3) == [Trial(9, 0), Trial(8, 0), Trial(7, 0)]
+
+
+def test_even_steps_of_a_sequence_are_shuffled_by_the_key_only() -> None:
+    first, again, other = (Deck("even", 1000, key).sequence(20) for key in (1, 1, 2))
+    assert first == again != other
+    assert sorted(trial.t for trial in first) == even_steps(1000, 20)
+    assert first != Deck("even", 1000, 1).stages([20])[0]
+
+
+def test_random_steps_are_uniform_and_depend_on_the_key_only() -> None:
+    decks = [Deck("random", 1000, key) for key in range(200)]
+    steps = [trial.t for deck in decks for stage in deck.stages((5, 20)) for trial in stage]
+    assert len(steps) == 4000
+    assert min(steps) < 10
+    assert max(steps) > 989
+    counts = torch.histc(torch.tensor(steps, dtype=torch.float), 10, 0, 1000)
+    assert ((counts - 400).abs() < 100).all()  # 5 standard deviations
+    assert Deck("random", 1000, 3).stages((5, 20)) == Deck("random", 1000, 3).stages((5, 20))
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [
+        ("evn", '"informative" or a sequence'),
+        ((), "sequence of time steps"),
+        ((5, 1000), "from 0 to 999; got 1000"),
+        ((5, 1.5), r"got 1\.5"),
+    ],
+)
+def test_bad_steps(steps: object, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        check_steps(steps, 1000)

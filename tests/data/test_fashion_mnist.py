@@ -1,23 +1,17 @@
 import gzip
 from pathlib import Path
 
+import miniatures
 import numpy as np
 import pytest
 
-from bigain.data.fashion_mnist import STEMS, fashion_mnist, fashion_sample, make_sample, sample_rows
-
-
-def write_idx(path: Path, array: np.ndarray) -> None:
-    header = np.array([0x0800 + array.ndim, *array.shape], ">u4").tobytes()
-    path.write_bytes(gzip.compress(header + array.tobytes()))
+from bigain.data import load_data
+from bigain.data.fashion_mnist import fashion_mnist, fashion_sample, make_sample, sample_rows
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(0)
-    for stem in STEMS.values():
-        write_idx(tmp_path / f"{stem}-images-idx3-ubyte.gz", rng.integers(0, 256, (30, 28, 28), dtype=np.uint8))
-        write_idx(tmp_path / f"{stem}-labels-idx1-ubyte.gz", (np.arange(30) % 10).astype(np.uint8))
+    miniatures.fashion_mnist(tmp_path)
     return tmp_path
 
 
@@ -26,6 +20,13 @@ def test_reads_the_official_layout(root: Path) -> None:
     assert found.images.shape == (30, 28, 28)
     assert found.labels.tolist() == [i % 10 for i in range(30)]
     assert len(found.classes) == 10
+
+
+def test_examples_are_the_rows(root: Path) -> None:
+    found, data = fashion_mnist("train", root), load_data(f"fashion-mnist({str(root)!r}, split='train')")
+    assert data.examples[12].name == "train-00012"
+    assert data.classes[data.examples[12].labels[0]] == "pullover"
+    assert np.array_equal(data.examples[12].image, found.images[12])
 
 
 def test_sample_is_balanced_and_seeded(root: Path) -> None:
@@ -44,21 +45,38 @@ def test_the_bundled_sample() -> None:
     assert len(set(sample_rows())) == 500
 
 
+def test_the_sample_bears_the_names_of_the_whole_test_set() -> None:
+    data, rows = load_data("fashion-sample"), sample_rows()
+    assert [example.name for example in data.examples] == [f"test-{row:05d}" for row in rows]
+
+
 def test_missing_files_explain_the_layout(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"t10k-images-idx3-ubyte\.gz"):
+    with pytest.raises(FileNotFoundError, match=r"t10k-images-idx3-ubyte\.gz.*dataset-fashion-mnist"):
         fashion_mnist("test", tmp_path)
 
 
 def test_truncated_and_foreign_files(root: Path) -> None:
     images = root / "t10k-images-idx3-ubyte.gz"
-    images.write_bytes(gzip.compress(gzip.decompress(images.read_bytes())[:-1]))
-    with pytest.raises(ValueError, match="truncated"):
+    whole = images.read_bytes()
+    images.write_bytes(gzip.compress(gzip.decompress(whole)[:-1]))
+    with pytest.raises(ValueError, match="truncated: 23519 bytes where its header promises 23520"):
         fashion_mnist("test", root)
-    images.write_bytes(gzip.compress(b"something else, long enough"))
-    with pytest.raises(ValueError, match="not an IDX file"):
+    for foreign in (b"something else, long enough", b"", b"\x00"):
+        images.write_bytes(gzip.compress(foreign))
+        with pytest.raises(ValueError, match="not an IDX file"):
+            fashion_mnist("test", root)
+    for broken in (whole[:-100], b"not gzip at all"):
+        images.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte\.gz is not a whole gzip file: .*; copy it again"):
+            fashion_mnist("test", root)
+
+
+def test_images_and_labels_must_be_as_many(root: Path) -> None:
+    miniatures.write_idx(root / "t10k-labels-idx1-ubyte.gz", np.zeros(29, np.uint8))
+    with pytest.raises(ValueError, match="30 images but 29 labels in the test split"):
         fashion_mnist("test", root)
 
 
 def test_unknown_split(root: Path) -> None:
-    with pytest.raises(ValueError, match="train and test"):
-        fashion_mnist("val", root)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^no split of Fashion-MNIST 'val'; there are: train, test$"):
+        fashion_mnist("val", root)

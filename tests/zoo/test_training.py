@@ -53,7 +53,7 @@ def test_smoke_writes_a_model_a_card_and_samples(tmp_path: Path) -> None:
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["samples_seen"] == 192
     assert card["accuracy"]["n"] == 4
-    assert card["samples"]["n"] == 10
+    assert card["samples"]["recognised"]["n"] == 10
     assert "Zero-shot accuracy" in (tmp_path / "card.md").read_text()
     with Image.open(tmp_path / "samples.png") as sheet:
         assert sheet.size == (640, 640)

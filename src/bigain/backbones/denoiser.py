@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -51,10 +51,20 @@ def stack(a: Any, b: Any) -> Any:
 class Denoiser(ABC):
     """A noise predictor with its codec and its conditions. `network` is what `bigain.compress` acts on."""
 
+    sampler: ClassVar[str] = "ddim"  # scheduler and guidance of the paper's experiments
+    guidance: ClassVar[float] = 4.0
+
     def __init__(self, network: nn.Module, schedule: Schedule, frame: Frame) -> None:
         self.network = network
         self.schedule = schedule
         self.frame = frame
+
+    def measured_steps(self) -> tuple[int, ...]:
+        """Time steps in the order of how well they tell classes apart, where that was measured for this model."""
+        raise ValueError(
+            f"no informative time steps were measured for this {type(self.network).__name__}; "
+            "call classifier.choose_trials(images, labels) with some labelled images"
+        )
 
     @property
     def device(self) -> torch.device:

@@ -27,9 +27,13 @@ class LabelledModel(nn.Module):
 
     def forward(self, noisy: Tensor, t: Tensor, labels: Tensor) -> Tensor:
         """(B, C, H, W), (B,), (B,) -> (B, C, H, W)."""
+        return self.model(noisy, t, **self.arguments(labels)).sample
+
+    def arguments(self, labels: Tensor) -> dict[str, Tensor]:
+        """What the diffusers model is told of the labels: (B,) -> its arguments."""
         if self.prompts is None:
-            return self.model(noisy, t, class_labels=labels).sample
-        return self.model(noisy, t, encoder_hidden_states=self.prompts[labels]).sample
+            return {"class_labels": labels}
+        return {"encoder_hidden_states": self.prompts[labels]}
 
 
 def build_labelled(family: str, architecture: dict[str, Any], classes: int, prompt_tokens: int = 0) -> LabelledModel:
@@ -66,10 +70,13 @@ class LabelledDenoiser(Denoiser):
 
     def conditions(self, classes: Sequence[str | int]) -> Condition:
         numbers = [self._number(name) for name in classes]
-        return Condition({"labels": torch.tensor(numbers, dtype=torch.int64, device=self.device)})
+        return self._condition(torch.tensor(numbers, dtype=torch.int64, device=self.device))
 
     def unconditional(self, rows: int) -> Condition:
-        return Condition({"labels": torch.full((rows,), len(self.classes), device=self.device)})
+        return self._condition(torch.full((rows,), len(self.classes), device=self.device))
+
+    def _condition(self, labels: Tensor) -> Condition:
+        return Condition(self.labelled.arguments(labels))
 
     @property
     def latent_shape(self) -> tuple[int, int, int]:
@@ -77,7 +84,7 @@ class LabelledDenoiser(Denoiser):
         return self.codec.config.latent_channels, side, side
 
     def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
-        return self.labelled(noisy, t, condition.values["labels"])
+        return self.network(noisy, t, **condition.values).sample
 
     def _number(self, name: str | int) -> int:
         if isinstance(name, int) and not isinstance(name, bool):

@@ -7,6 +7,8 @@ between two passes before one backward, or in the recomputation of gradient chec
 
 import inspect
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -21,12 +23,36 @@ KEY = "bigain"
 CARRIER = "cross_attention_kwargs"
 
 
-class Pass:
-    """One forward pass: the time step of each row, its number, and the plans made so far."""
+class Alike(NamedTuple):
+    """Rows of a batch with the same noisy input under different conditions: row i has input rows[i] of `inputs`."""
 
-    def __init__(self, t: Tensor | None, draw: Tensor | None) -> None:
+    rows: Tensor
+    inputs: int
+
+
+SAID = threading.local()
+
+
+@contextmanager
+def same_input(rows: Tensor, inputs: int) -> Iterator[None]:
+    """Tell the models called inside which rows of their batch have the same noisy input: (B,) numbers below `inputs`.
+
+    It matters to a model that is compressed with `groups="input"`, and to no other.
+    """
+    SAID.alike = Alike(rows, inputs)
+    try:
+        yield
+    finally:
+        SAID.alike = None
+
+
+class Pass:
+    """One forward pass: the time step of each row, its number, which rows are alike, and the plans made so far."""
+
+    def __init__(self, t: Tensor | None, draw: Tensor | None, alike: Alike | None = None) -> None:
         self.t = t
         self.draw = draw
+        self.alike = alike
         self.plans: dict[str, Plan] = {}
 
 
@@ -84,7 +110,7 @@ class Probe:
                 self.count = fresh_count(self.count, latents.device)
             draw = self.count.clone()
             self.count.add_(1)
-        told = (Pass(t, draw), self.family.grid(model, latents))
+        told = (Pass(t, draw, getattr(SAID, "alike", None)), self.family.grid(model, latents))
         carrier = self._argument(CARRIER, args, kwargs) or {}
         return put(CARRIER, {**carrier, KEY: told}, args, kwargs, self.arguments)
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ class Schedule:
     """x_t = signal(t) · x_0 + noise(t) · eps; `prediction` is what the network's output means.
 
     `beta_schedule` "flow" is rectified flow, x_t = (1 − t/T) x_0 + (t/T) eps, whose networks predict eps − x_0.
+    `settings` is the configuration of the diffusers scheduler that it was read from, for other schedulers to take over.
     """
 
     beta_schedule: str = "linear"
@@ -27,6 +28,7 @@ class Schedule:
     beta_end: float = 0.02
     prediction: str = "epsilon"
     timesteps: int = TIMESTEPS
+    settings: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.beta_schedule not in (*BETAS, "flow"):
@@ -39,17 +41,15 @@ class Schedule:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Schedule":
         """From the configuration of a diffusers scheduler."""
-        if "FlowMatch" in config.get("_class_name", ""):
-            return cls("flow", prediction="flow", timesteps=config.get("num_train_timesteps", TIMESTEPS))
+        name, steps = config.get("_class_name", "the scheduler"), config.get("num_train_timesteps", TIMESTEPS)
+        if "FlowMatch" in name:
+            return cls("flow", prediction="flow", timesteps=steps, settings=config)
         if config.get("trained_betas") is not None or config.get("rescale_betas_zero_snr"):
-            raise ValueError("schedulers with trained_betas or rescale_betas_zero_snr are not supported")
-        return cls(
-            config["beta_schedule"],
-            config["beta_start"],
-            config["beta_end"],
-            config.get("prediction_type", "epsilon"),
-            config.get("num_train_timesteps", TIMESTEPS),
-        )
+            raise ValueError(f"{name} has trained_betas or rescale_betas_zero_snr, which are not supported")
+        if "beta_schedule" not in config:
+            raise ValueError(f"{name} has no beta_schedule; there are {', '.join(BETAS)}, and FlowMatch schedulers")
+        prediction = config.get("prediction_type", "epsilon")
+        return cls(config["beta_schedule"], config["beta_start"], config["beta_end"], prediction, steps, config)
 
     @functools.cache  # noqa: B019 - schedules are few and small
     def levels(self) -> tuple[Tensor, Tensor]:
@@ -89,5 +89,19 @@ class Schedule:
 
     def _at(self, t: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         shape = (-1, *[1] * (like.ndim - 1))
-        signal, spread = (level.to(like.device)[t.long()].view(shape) for level in self.levels())
-        return signal, spread
+        signal, spread = (level.to(like.device) for level in self.levels())
+        if self.beta_schedule == "flow":
+            signal, spread = 1 - t.float() / self.timesteps, t.float() / self.timesteps
+        elif t.is_floating_point():
+            signal, spread = between(spread / signal, t)
+        else:
+            signal, spread = signal[t], spread[t]
+        return signal.view(shape), spread.view(shape)
+
+
+def between(sigmas: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    """Levels at fractional time steps, where the noise-to-signal ratio is linear, as diffusers' schedulers have it."""
+    low = t.long()
+    sigma = torch.lerp(sigmas[low], sigmas[(low + 1).clamp_max(len(sigmas) - 1)], t.float() - low)
+    signal = (1 + sigma**2).rsqrt()
+    return signal, sigma * signal

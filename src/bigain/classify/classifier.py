@@ -1,18 +1,24 @@
 """The diffusion classifier: the class whose condition explains the noise best."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
+from bigain.backbones.probe import same_input
+from bigain.backbones.prompts import PromptTable, can_remember
+from bigain.classify.board import Board, Policy
 from bigain.classify.calibration import Calibration, fit_scale
 from bigain.classify.decision import Decision, distances, paired_margin, probabilities, ranking
 from bigain.classify.images import to_tensor
-from bigain.classify.policies import Board, Policy, Stages, parse_policy
-from bigain.classify.trials import Trial, draw_noise, fingerprint
+from bigain.classify.informative import Profile, measure
+from bigain.classify.policies import Exhaustive, Stages, parse_policy
+from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint, mixed
 from bigain.registry import miss
 
 
@@ -27,12 +33,12 @@ class Work(NamedTuple):
 class Active:
     """An image that is being classified."""
 
-    def __init__(self, number: int, image: Tensor, latents: Tensor, classes: int, policy: Policy, steps: int) -> None:
+    def __init__(self, number: int, image: int, latents: Tensor, board: Board, rounds: Iterator[list[Trial]]) -> None:
         self.number = number
-        self.print = fingerprint(image)
+        self.image = image  # fingerprint
         self.latents = latents
-        self.board = Board.empty(classes, self.print)
-        self.rounds = policy.rounds(self.board, steps)
+        self.board = board
+        self.rounds = rounds
         self.wanted: list[Trial] | None = next(self.rounds, None)
 
     def answer(self, errors: np.ndarray) -> None:
@@ -45,8 +51,10 @@ class DiffusionClassifier:
     """Classify images with a denoiser, compressed or not: the same (t, noise) trials for all classes of an image.
 
     `classes` are names, prompts or label numbers, whatever the denoiser takes; `prompts` is a template such as
-    "a photo of a {}" for models that are conditioned on text. Noise depends on the seed and the image only, so
-    batch size, order and sharding change nothing.
+    "a photo of a {}" for models that are conditioned on text. `trials` says which time steps are tried: "even",
+    "random", "informative" (measured for the bundled models, or by `choose_trials`), or a sequence of them. Noise
+    depends on the seed and the image only, so batch size, order and sharding change nothing. `remember_prompts`
+    projects the prompts to keys and values once instead of in every pass.
     """
 
     def __init__(
@@ -56,9 +64,11 @@ class DiffusionClassifier:
         policy: Policy | str | None = None,
         *,
         prompts: str = "{}",
+        trials: Steps | Literal["informative"] | Sequence[int] = "even",
         loss: Loss = "l2",
         seed: int = 0,
         batch_size: int | str = "auto",
+        remember_prompts: bool = True,
     ) -> None:
         self.denoiser = denoiser
         self.classes = check_classes(classes)
@@ -67,10 +77,13 @@ class DiffusionClassifier:
             raise ValueError(miss("loss", loss, LOSSES))
         self.loss: Loss = loss
         self.seed = seed
+        self.trials = check_steps(denoiser.measured_steps() if trials == "informative" else trials, self.timesteps)
         self.batch_size = check_batch_size(batch_size, denoiser)
         self.condition = denoiser.conditions(
             [prompts.format(name) if isinstance(name, str) else name for name in self.classes]
         )
+        self.remember_prompts = remember_prompts and can_remember(denoiser.network, self.condition)
+        self._table: PromptTable | None = None
         # half the number of latent values: the log-likelihood of unit noise, until `calibrate` measures better
         self.scale = float(np.prod(denoiser.latent_shape)) / 2
 
@@ -85,6 +98,8 @@ class DiffusionClassifier:
 
     def stream(self, images: Sequence[Any]) -> Iterator[tuple[int, Decision]]:
         """(number, decision) as they come; as many images are worked on at once as fill a batch."""
+        # made anew for each call: an adapter may have been loaded since
+        self._table = PromptTable(self.denoiser.network, self.condition) if self.remember_prompts else None
         active: list[Active] = []
         waiting = iter(range(len(images)))
         while True:
@@ -101,18 +116,44 @@ class DiffusionClassifier:
 
     def calibrate(self, images: Sequence[Any], labels: Sequence[str | int]) -> Calibration:
         """Fit the temperature of the probabilities on held-out images, and say what it did."""
-        if len(images) != len(labels) or not len(images):
-            raise ValueError(f"calibration needs a label for each image; got {len(images)} and {len(labels)}")
-        truth = [self.classes.index(label) for label in labels]
+        truth = self._truth(images, labels)
         gaps = np.stack([distances(d.errors, d.index) for d in self(images)])
-        result = fit_scale(gaps, np.array(truth), self.scale)
+        result = fit_scale(gaps, truth, self.scale)
         self.scale = result.scale
         return result
 
+    def choose_trials(self, images: Sequence[Any], labels: Sequence[str | int], candidates: int = 20) -> Profile:
+        """Measure on labelled images which of the evenly spaced time steps tell classes apart, and use those first."""
+        truth = self._truth(images, labels)
+        steps = even_steps(self.timesteps, candidates)
+        policy, trials = self.policy, self.trials
+        self.policy, self.trials = Exhaustive(candidates), tuple(steps)
+        try:
+            errors = np.stack([decision.errors for decision in self(images)])
+        finally:
+            self.policy, self.trials = policy, trials
+        found = measure(errors, truth, tuple(steps))
+        self.trials = found.steps
+        return found
+
+    def _truth(self, images: Sequence[Any], labels: Sequence[str | int]) -> np.ndarray:
+        if len(images) != len(labels) or not len(images):
+            raise ValueError(f"each image needs a label; got {len(images)} images and {len(labels)} labels")
+        strange = [label for label in labels if label not in self.classes]
+        if strange:
+            raise ValueError(miss("class", strange[0], [str(name) for name in self.classes]))
+        return np.array([self.classes.index(label) for label in labels])
+
+    @property
+    def timesteps(self) -> int:
+        return self.denoiser.schedule.timesteps
+
     def _start(self, number: int, image: Any) -> Active:
         pixels = to_tensor(image, self.denoiser.frame)
-        latents = self.denoiser.encode(pixels[None])[0]
-        return Active(number, pixels, latents, len(self.classes), self.policy, self.denoiser.schedule.timesteps)
+        found = fingerprint(pixels)
+        board = Board.empty(len(self.classes))
+        deck = Deck(self.trials, self.timesteps, mixed(self.seed, found))
+        return Active(number, found, self.denoiser.encode(pixels[None])[0], board, self.policy.rounds(board, deck))
 
     def _advance(self, active: list[Active]) -> None:
         work = [Work(a, trial, a.board.alive) for a in active for trial in a.wanted or ()]
@@ -143,17 +184,17 @@ class DiffusionClassifier:
         counts = [len(item.classes) for item in batch]
         rows = torch.repeat_interleave(torch.arange(len(batch)), torch.tensor(counts))
         shape = batch[0].image.latents.shape
-        noise = torch.stack([draw_noise(self.seed, item.image.print, item.trial, shape) for item in batch]).to(device)
+        noise = torch.stack([draw_noise(self.seed, item.image.image, item.trial, shape) for item in batch]).to(device)
         latents = torch.stack([item.image.latents for item in batch]).to(device)
         t = torch.tensor([item.trial.t for item in batch], device=device)
         classes = torch.from_numpy(np.concatenate([item.classes for item in batch])).to(device)
         rows = rows.to(device)
+        condition = self._table.condition if self._table else self.condition
         parts = []
         for piece in torch.arange(len(rows), device=device).split(max(self.batch_size, 1)):
             r = rows[piece]
-            parts.append(
-                self.denoiser.error(latents[r], self.condition.take(classes[piece]), t[r], noise[r], self.loss)
-            )
+            with same_input(r, len(batch)), self._table.standing() if self._table else nullcontext():
+                parts.append(self.denoiser.error(latents[r], condition.take(classes[piece]), t[r], noise[r], self.loss))
         errors = torch.cat(parts).double().cpu().numpy()
         return list(np.split(errors, np.cumsum(counts)[:-1]))
 
@@ -212,8 +253,12 @@ def check_batch_size(size: int | str, denoiser: Denoiser) -> int:
 
 def check_finite(item: Work, errors: np.ndarray, classes: tuple[str | int, ...]) -> None:
     """An error that is no number never wins, but it must not pass unseen either."""
-    if not np.isfinite(errors).any():
-        raise FloatingPointError(
-            f"image {item.image.number}: no class has a finite error at t = {item.trial.t} "
-            f"({classes[int(item.classes[0])]!r}: {errors[0]}); try float32"
-        )
+    broken = np.flatnonzero(~np.isfinite(errors))
+    if not len(broken):
+        return
+    where = f"image {item.image.number}, t = {item.trial.t}"
+    first = f"{classes[int(item.classes[broken[0]])]!r} has error {errors[broken[0]]}"
+    if len(broken) == len(errors):
+        raise FloatingPointError(f"{where}: no class has a finite error, {first}; try float32")
+    more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+    warnings.warn(f"{where}: {first}{more}; it cannot win", RuntimeWarning, stacklevel=2)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bigain.classify.policies import Board
+from bigain.classify.board import Board
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Trials: the (t, noise) pairs on which all classes of an image are compared."""
 
 import hashlib
+import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,10 +42,70 @@ def staged_steps(timesteps: int, stages: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def shuffled(steps: Sequence[int], image: int) -> list[int]:
-    """The same time steps in an order that depends on the image only."""
-    order = torch.randperm(len(steps), generator=torch.Generator().manual_seed(image >> 1))
-    return [steps[i] for i in order.tolist()]
+Steps = Literal["even", "random"] | tuple[int, ...]
+
+
+class Deck(NamedTuple):
+    """Where the trials of one image come from.
+
+    `steps` "even" spaces the time steps evenly, as the reference does; "random" draws them uniformly, as the paper's
+    algorithm says; a tuple is used in its order, from the start again where it is too short. What is drawn depends
+    on `key`, a number of the seed and the image, only.
+    """
+
+    steps: Steps
+    timesteps: int
+    key: int = 0
+
+    def stages(self, counts: Sequence[int]) -> list[list[Trial]]:
+        """New trials of each stage, for rising cumulative counts."""
+        if self.steps == "even":
+            return [[Trial(t, 0) for t in stage] for stage in staged_steps(self.timesteps, counts)]
+        trials = numbered(self._sequence(counts[-1]))
+        return [trials[a:b] for a, b in itertools.pairwise([0, *counts])]
+
+    def sequence(self, count: int) -> list[Trial]:
+        """Trials to be tried one after the other; evenly spaced ones in an order of the image's own."""
+        trials = self.stages([count])[0]
+        if self.steps != "even":
+            return trials
+        return [trials[i] for i in torch.randperm(count, generator=self._generator()).tolist()]
+
+    def _sequence(self, count: int) -> list[int]:
+        if self.steps == "random":
+            return torch.randint(self.timesteps, (count,), generator=self._generator()).tolist()
+        return list(itertools.islice(itertools.cycle(self.steps), count))  # type: ignore[arg-type]
+
+    def _generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self.key)
+
+
+def numbered(steps: Sequence[int]) -> list[Trial]:
+    """Trials at these time steps; a step that comes again gets another noise."""
+    seen: dict[int, int] = {}
+    trials = []
+    for t in steps:
+        trials.append(Trial(int(t), seen.get(t, 0)))
+        seen[t] = seen.get(t, 0) + 1
+    return trials
+
+
+def check_steps(steps: object, timesteps: int) -> Steps:
+    """ "even", "random", or time steps of the model as a tuple."""
+    if steps in ("even", "random"):
+        return steps
+    if isinstance(steps, str) or not isinstance(steps, Sequence) or not len(steps):
+        raise ValueError(f'trials are "even", "random", "informative" or a sequence of time steps; got {steps!r}')
+    wrong = [t for t in steps if int(t) != t or not 0 <= t < timesteps]
+    if wrong:
+        raise ValueError(f"time steps are whole numbers from 0 to {timesteps - 1}; got {wrong[0]!r}")
+    return tuple(int(t) for t in steps)
+
+
+def mixed(*parts: object) -> int:
+    """A number below 2**63 that depends on all the parts: seeds a generator."""
+    words = "/".join(map(str, parts)).encode()
+    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big") >> 1
 
 
 def fingerprint(image: Tensor) -> int:
@@ -55,7 +116,5 @@ def fingerprint(image: Tensor) -> int:
 
 def draw_noise(seed: int, image: int, trial: Trial, shape: Sequence[int]) -> Tensor:
     """Noise from (seed, image, trial) only, so that batches, order and shards change nothing: -> shape."""
-    words = f"{seed}/{image}/{trial.t}/{trial.number}".encode()
-    number = int.from_bytes(hashlib.sha256(words).digest()[:8], "big") >> 1
-    generator = torch.Generator().manual_seed(number)
+    generator = torch.Generator().manual_seed(mixed(seed, image, trial.t, trial.number))
     return trial.sign * torch.randn(tuple(shape), generator=generator)

@@ -1,11 +1,14 @@
 """Fashion-MNIST from its official gzip IDX files (Zalando, MIT licence)."""
 
 import gzip
-import os
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import numpy as np
+
+from bigain.data.arrays import LabelledImages, as_examples
+from bigain.data.dataset import Dataset
+from bigain.data.files import Home, check_split
+from bigain.data.loaders import DATASETS
 
 CLASSES = (
     "T-shirt/top", "trouser", "pullover", "dress", "coat",
@@ -13,27 +16,36 @@ CLASSES = (
 )  # fmt: skip
 STEMS = {"train": "train", "test": "t10k"}
 SAMPLE = Path(__file__).parent / "fashion_sample.npz"
-PLACES = (Path("data/fashion-mnist"), Path("/usr/share/datasets/fashion-mnist"))
+HOME = Home(
+    title="Fashion-MNIST",
+    variable="BIGAIN_FASHION_MNIST",
+    places=("data/fashion-mnist", "/usr/share/datasets/fashion-mnist"),
+    layout="train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
+    "t10k-labels-idx1-ubyte.gz, from Debian's package dataset-fashion-mnist or the Fashion-MNIST repository",
+)
 
 
-class LabelledImages(NamedTuple):
-    """Images (N, H, W) or (N, H, W, 3) as uint8, labels (N,), and the names of the classes."""
+@DATASETS.register("fashion-mnist")
+def load_fashion_mnist(root: str | None = None, split: str = "test") -> Dataset:
+    """Fashion-MNIST, 28x28 grey, 10 classes, from its IDX files (split: test or train)."""
+    found = fashion_mnist(split, root)
+    return Dataset("fashion-mnist", split, CLASSES, as_examples(found, split, range(len(found.labels))))
 
-    images: np.ndarray
-    labels: np.ndarray
-    classes: tuple[str, ...]
+
+@DATASETS.register("fashion-sample")
+def load_fashion_sample() -> Dataset:
+    """500 test images of Fashion-MNIST, 50 of each class, that come with the package."""
+    return Dataset("fashion-sample", "test", CLASSES, as_examples(fashion_sample(), "test", sample_rows()))
 
 
-def fashion_mnist(split: Literal["train", "test"], root: str | Path | None = None) -> LabelledImages:
-    """The whole split, from `root`, $BIGAIN_FASHION_MNIST or one of the usual places."""
-    if split not in STEMS:
-        raise ValueError(f"split {split!r} is unknown; Fashion-MNIST has train and test")
-    folder = _folder(root)
+def fashion_mnist(split: str, root: str | Path | None = None) -> LabelledImages:
+    """The whole split (train or test), from `root`, $BIGAIN_FASHION_MNIST or one of the usual places."""
+    check_split(HOME.title, split, tuple(STEMS))
     stem = STEMS[split]
-    images = _read_idx(folder / f"{stem}-images-idx3-ubyte.gz", dims=3)
-    labels = _read_idx(folder / f"{stem}-labels-idx1-ubyte.gz", dims=1)
+    files = HOME.find(root, [f"{stem}-images-idx3-ubyte.gz", f"{stem}-labels-idx1-ubyte.gz"])
+    images, labels = read_idx(files[0], dims=3), read_idx(files[1], dims=1)
     if len(images) != len(labels):
-        raise ValueError(f"{folder}: {len(images)} images but {len(labels)} labels in the {split} split")
+        raise ValueError(f"{files[0].parent}: {len(images)} images but {len(labels)} labels in the {split} split")
     return LabelledImages(images, labels.astype(np.int64), CLASSES)
 
 
@@ -57,27 +69,16 @@ def make_sample(test: LabelledImages, each: int = 50, seed: int = 0) -> dict[str
     return {"images": test.images[rows], "labels": test.labels[rows].astype(np.uint8), "rows": rows.astype(np.int16)}
 
 
-def _folder(root: str | Path | None) -> Path:
-    asked = root or os.environ.get("BIGAIN_FASHION_MNIST")
-    places = (Path(asked),) if asked else PLACES
-    for place in places:
-        if (place / "t10k-images-idx3-ubyte.gz").is_file():
-            return place
-    raise FileNotFoundError(
-        f"no Fashion-MNIST in {', '.join(map(str, places))}: expected train-images-idx3-ubyte.gz, "
-        "train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz. "
-        "They come with Debian's package dataset-fashion-mnist or from the Fashion-MNIST repository; "
-        "pass their folder or set BIGAIN_FASHION_MNIST"
-    )
-
-
-def _read_idx(path: Path, dims: int) -> np.ndarray:
-    with gzip.open(path) as file:
-        data = file.read()
-    header = np.frombuffer(data, ">u4", count=1 + dims)
-    if header[0] != 0x0800 + dims:
+def read_idx(path: Path, dims: int) -> np.ndarray:
+    """The array in a gzip IDX file of unsigned bytes."""
+    try:
+        with gzip.open(path) as file:
+            data = file.read()
+    except (EOFError, OSError) as error:
+        raise ValueError(f"{path} is not a whole gzip file: {error}; copy it again") from error
+    if len(data) < 4 * (1 + dims) or int.from_bytes(data[:4], "big") != 0x0800 + dims:
         raise ValueError(f"{path} is not an IDX file of unsigned bytes with {dims} dimensions")
-    shape = tuple(int(n) for n in header[1:])
+    shape = tuple(int(n) for n in np.frombuffer(data, ">u4", count=dims, offset=4))
     body = np.frombuffer(data, np.uint8, offset=4 * (1 + dims))
     if body.size != np.prod(shape):
         raise ValueError(f"{path} is truncated: {body.size} bytes where its header promises {np.prod(shape)}")

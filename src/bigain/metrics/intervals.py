@@ -1,8 +1,11 @@
-"""Shares and their intervals."""
+"""Shares and means with their intervals."""
 
 from typing import NamedTuple
 
+import numpy as np
 from scipy.stats import binomtest
+
+DRAWS = 2**22  # resampled values held in memory at once
 
 
 class Share(NamedTuple):
@@ -21,9 +24,36 @@ class Share(NamedTuple):
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}], n = {self.n}"
 
 
+class Estimate(NamedTuple):
+    """A mean, or a difference of means or shares, with its interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}], n = {self.n}"
+
+
 def wilson(hits: int, n: int, confidence: float = 0.95) -> Share:
     """A share with its Wilson score interval."""
     if not 0 <= hits <= n or n == 0:
         raise ValueError(f"a share needs 0 <= hits <= n and n above 0; got {hits} of {n}")
     interval = binomtest(hits, n).proportion_ci(confidence, method="wilson")
     return Share(hits, n, float(interval.low), float(interval.high))
+
+
+def bootstrap_mean(values: np.ndarray, *, confidence: float = 0.95, resamples: int = 9999, seed: int = 0) -> Estimate:
+    """The mean of one value an image, with its percentile bootstrap interval: (n,) -> an estimate."""
+    values = np.asarray(values, np.float64)
+    if values.ndim != 1 or len(values) < 2:
+        raise ValueError(f"a bootstrap needs one value for each of two images or more; got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"a mean needs finite values; {np.flatnonzero(~np.isfinite(values))[:5].tolist()} are not")
+    rng, n = np.random.default_rng(seed), len(values)
+    rows = max(1, DRAWS // n)
+    counts = [min(rows, resamples - start) for start in range(0, resamples, rows)]
+    means = np.concatenate([values[rng.integers(0, n, (count, n))].mean(1) for count in counts])
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Estimate(float(values.mean()), float(low), float(high), n)

@@ -13,9 +13,9 @@ from torch import Tensor
 from bigain.backbones.denoiser import Denoiser
 from bigain.backbones.labelled import LabelledDenoiser
 from bigain.classify.classifier import DiffusionClassifier
-from bigain.data.fashion_mnist import LabelledImages
+from bigain.data.arrays import LabelledImages
 from bigain.generate import Sampling, generate
-from bigain.metrics.frechet import frechet_distance
+from bigain.metrics.distances import Distance, frechet_to_real
 from bigain.metrics.intervals import Share, wilson
 from bigain.zoo.features import FeatureNet, predict
 
@@ -69,14 +69,8 @@ def judge_samples(
     images = generate(denoiser, labels, sampling)
     found, predicted = predict(features, images)
     real, _ = predict(features, test)
-    half = len(real) // 2
-    return {
-        "recognised": wilson(int((predicted == torch.tensor(labels)).sum()), count),
-        "fd": frechet_distance(found.numpy(), real.numpy()),
-        "fd_real": frechet_distance(real[: min(half, count)].numpy(), real[half:].numpy()),
-        "n": count,
-        "reference": len(real),
-    }
+    distance = frechet_to_real(found.numpy(), real.numpy(), features="fashion", source="the test images")
+    return {"recognised": wilson(int((predicted == torch.tensor(labels)).sum()), count), "distance": distance}
 
 
 def make_card(
@@ -101,12 +95,12 @@ def make_card(
     }  # fmt: skip
     if judged is not None:
         recognised: Share = judged["recognised"]
+        distance: Distance = judged["distance"]
         card["samples"] = {
-            "sampling": vars(sampling), "n": judged["n"],
-            "recognised": {"value": recognised.value, "low": recognised.low, "high": recognised.high},
-            "fd_fashion": judged["fd"], "fd_fashion_real_against_real": judged["fd_real"],
-            "reference": f"{judged['reference']} test images",
-        }  # fmt: skip
+            "sampling": vars(sampling),
+            "recognised": {**recognised._asdict(), "value": recognised.value},
+            "distance": {**distance._asdict(), "name": distance.name},
+        }
     return card
 
 
@@ -125,13 +119,12 @@ def card_text(card: dict[str, Any]) -> str:
         f"- Validation loss (averaged weights, fixed noise): {card['curve'][-1]['validation']:.4f}.",
     ]
     if "samples" in card:
-        judged = card["samples"]
-        share = judged["recognised"]
+        share, distance = card["samples"]["recognised"], card["samples"]["distance"]
         lines += [
             f"- Guided samples recognised as their class by fashion-features: {share['value']:.1%} "
-            f"[{share['low']:.1%}, {share['high']:.1%}], n = {judged['n']}.",
-            f"- FD-fashion to {judged['reference']}: {judged['fd_fashion']:.2f} (real against real at the same n: "
-            f"{judged['fd_fashion_real_against_real']:.2f}).",
+            f"[{share['low']:.1%}, {share['high']:.1%}], n = {share['n']}.",
+            f"- {distance['name']} to {distance['reference']}: {distance['value']:.2f} ± {distance['error']:.2f} "
+            f"(real against real at n = {distance['n']}: {distance['floor']:.2f}).",
             "",
             "![samples](samples.png)",
         ]

@@ -12,7 +12,8 @@ from rich.progress import Progress
 
 from bigain.backbones.denoiser import Frame
 from bigain.classify.images import to_tensors
-from bigain.data.fashion_mnist import LabelledImages, fashion_mnist, fashion_sample, sample_rows
+from bigain.data.arrays import LabelledImages
+from bigain.data.fashion_mnist import fashion_mnist, fashion_sample, sample_rows
 from bigain.metrics.intervals import wilson
 from bigain.progress import progress_bars
 from bigain.registry import miss

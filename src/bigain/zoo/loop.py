@@ -16,7 +16,7 @@ from bigain.backbones.labelled import LabelledDenoiser, build_labelled, load_lab
 from bigain.backbones.schedule import Schedule
 from bigain.classify.images import to_tensors
 from bigain.classify.policies import Exhaustive, Stages
-from bigain.data.fashion_mnist import LabelledImages
+from bigain.data.arrays import LabelledImages
 from bigain.generate import Sampling
 from bigain.metrics.intervals import Share
 from bigain.zoo.card import Progress, accuracy, card_text, judge_samples, make_card, sample_sheet

@@ -54,7 +54,7 @@ RECIPES: dict[str, Recipe] = {
                 "attention_bias": True,
             },
             schedule=LINEAR,
-            samples=600_000,
+            samples=240_000,
         ),
         Recipe(
             name="fashion-unet",
@@ -74,7 +74,7 @@ RECIPES: dict[str, Recipe] = {
                 "use_linear_projection": True,
             },
             schedule=SCALED_LINEAR,
-            samples=600_000,
+            samples=320_000,
             prompt_tokens=4,
         ),
     )

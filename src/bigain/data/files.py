@@ -1,0 +1,71 @@
+"""Where data sets lie on disk, and what is said when they do not."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from bigain.registry import miss
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where the official files of a data set are looked for, and how they lie there."""
+
+    title: str
+    variable: str  # the environment variable that may name the folder
+    places: tuple[str, ...]  # looked at where neither the caller nor the variable names a folder
+    layout: str  # for the error: what is expected, and where to get it
+
+    def find(self, root: str | Path | None, *choices: Sequence[str]) -> list[Path]:
+        """The files of the first choice that is complete, in the first place where one is."""
+        asked = root or os.environ.get(self.variable)
+        places = [Path(place).expanduser() for place in ([asked] if asked else self.places)]
+        gaps = []
+        for place in places:
+            for choice in choices:
+                missing = [name for name in choice if not (place / name).exists()]
+                if not missing:
+                    return [place / name for name in choice]
+                if len(missing) < len(choice):
+                    gaps.append(f" ({place} lacks {', '.join(missing)})")
+        raise self.lost(*places, gap=gaps[0] if gaps else "")
+
+    def lost(self, *places: Path, gap: str = "") -> FileNotFoundError:
+        """The error that explains the layout."""
+        return FileNotFoundError(
+            f"no {self.title} in {', '.join(map(str, places))}{gap}: expected {self.layout}; "
+            f"pass the folder as root or set {self.variable}"
+        )
+
+
+def check_split(title: str, split: str, splits: Sequence[str]) -> None:
+    if split not in splits:
+        raise ValueError(miss(f"split of {title}", split, tuple(splits)))
+
+
+def listed(folder: Path, names: Sequence[str], source: Path) -> list[Path]:
+    """Paths of the files that `source` lists; an error names the first that is missing. Each folder is read once."""
+    paths = [folder / name for name in names]
+    there = {parent: set(os.listdir(parent)) if parent.is_dir() else set() for parent in {p.parent for p in paths}}
+    missing = [path for path in paths if path.name not in there[path.parent]]
+    if missing:
+        raise FileNotFoundError(
+            f"{len(missing)} of the {len(paths)} images that {source} lists are missing, first {missing[0]}; "
+            "unpack the images again or take the missing ones off the list"
+        )
+    return paths
+
+
+def find_images(folder: Path) -> list[Path]:
+    """All image files below a folder, sorted; hidden files and folders are left out."""
+    endings = readable_endings()
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file())
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def readable_endings() -> set[str]:
+    """Endings such as .jpg and .png of the formats that can be read."""
+    return {ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN}

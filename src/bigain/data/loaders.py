@@ -1,0 +1,33 @@
+"""Data sets by name, with parameters, written as text: `imagenet-100(root='/data/imagenet')`."""
+
+import inspect
+from collections.abc import Callable
+
+from bigain.data.dataset import Dataset
+from bigain.registry import Registry, miss, parse_call
+
+DATASETS: Registry[Callable[..., Dataset]] = Registry("data set")
+
+
+def load_data(spec: str) -> Dataset:
+    """`fashion-sample`, `coco(root='/data/coco')`, `folder('my/images')` -> Dataset."""
+    name, bracket, rest = spec.strip().partition("(")
+    try:
+        _, args, kwargs = parse_call(f"{name.replace('-', '_')}{bracket}{rest}", "data set")
+    except ValueError:
+        raise ValueError(
+            f"cannot read the data set {spec!r}; write a name, or a call with texts in quotes, "
+            "like imagenet-100(root='/data/imagenet', split='val') or folder('my/images')"
+        ) from None
+    name = name.rstrip()
+    if name not in DATASETS:
+        raise ValueError(miss("data set", name, DATASETS))
+    signature = inspect.signature(DATASETS[name])
+    unknown = [key for key in kwargs if key not in signature.parameters]
+    if unknown:
+        raise ValueError(miss(f"parameter of {name}", unknown[0], list(signature.parameters)))
+    try:
+        call = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ValueError(f"{spec!r}: {name} takes {', '.join(signature.parameters)} ({error})") from None
+    return DATASETS[name](*call.args, **call.kwargs)

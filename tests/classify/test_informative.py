@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+import torch
+
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.informative import measure, rival_margins
+from toys import PointDenoiser, points
+
+
+def simulated(gaps: np.ndarray, noise: np.ndarray, n: int = 2000, classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of independent trials: wrong classes are behind by gaps[r], with noise[r]."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(classes, size=n)
+    errors = gaps * np.ones((n, classes, 1)) + noise * rng.normal(size=(n, classes, len(gaps)))
+    errors[np.arange(n), truth] -= gaps
+    return errors, truth
+
+
+def test_the_clearest_step_comes_first() -> None:
+    errors, truth = simulated(np.array([1.0, 1.0, 1.0]), np.array([3.0, 0.5, 1.0]))
+    found = measure(errors, truth, (10, 20, 30))
+    assert found.steps == (20, 30, 10)
+    assert found.ratios[0] > found.ratios[1] > found.ratios[2] > 0
+
+
+def test_a_step_that_says_the_same_comes_later() -> None:
+    errors, truth = simulated(np.array([1.0, 1.0]), np.array([1.0, 1.2]))
+    copied = np.concatenate([errors, errors[..., :1]], 2)  # the third repeats the first
+    assert measure(copied, truth, (10, 20, 30)).steps[:2] in ((10, 20), (30, 20))
+
+
+def test_margins_are_of_the_nearest_rivals() -> None:
+    errors = np.array([[[5.0], [1.0], [3.0], [2.0], [9.0]]])
+    assert rival_margins(errors, np.array([1]))[0, :, 0].tolist() == [1.0, 2.0, 4.0]
+
+
+def test_the_classifier_uses_what_it_measured() -> None:
+    found = points(4)
+    classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)")
+    noise = 0.3 * torch.randn(found.shape, generator=torch.Generator().manual_seed(0))
+    profile = classifier.choose_trials((found + noise).clamp(-1, 1), [0, 1, 2, 3], candidates=5)
+    assert sorted(profile.steps) == [100, 300, 500, 700, 900]
+    assert classifier(found[:1])[0].steps == profile.steps[:2]
+
+
+def test_bad_requests() -> None:
+    classifier = DiffusionClassifier(PointDenoiser(points(3)), range(3))
+    with pytest.raises(ValueError, match="2 images and 1 labels"):
+        classifier.choose_trials(points(2), [0])
+    with pytest.raises(ValueError, match="no class 7"):
+        classifier.calibrate(points(2), [0, 7])
+    with pytest.raises(ValueError, match=r"call classifier\.choose_trials"):
+        DiffusionClassifier(PointDenoiser(points(3)), range(3), trials="informative")
