@@ -157,6 +157,34 @@ def train(
     out.print((folder / "card.md").read_text(), markup=False, highlight=False)
 
 
+@app.command()
+def run(
+    experiment: Annotated[str, typer.Argument(help="A TOML file, such as those in benchmarks/experiments.")],
+    folder: Annotated[str | None, typer.Option("--out", help="Folder of the results; runs/NAME by default.")] = None,
+    device: Annotated[str, typer.Option(help="Where to run, such as cpu or cuda.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="CPU threads; torch's choice by default.")] = None,
+) -> None:
+    """Run an experiment. Started again, it goes on where it was; started twice, the two share the work."""
+    import sqlite3
+    from pathlib import Path
+
+    import torch
+
+    from bigain.bench.run import run_file
+
+    path = Path(experiment)
+    place = Path(folder or f"runs/{path.stem}")
+    try:
+        if threads:
+            torch.set_num_threads(threads)
+        skipped = run_file(path, place, device, err)
+    except (ValueError, TypeError, OSError, sqlite3.Error) as error:
+        fail(error)
+    for name, reason in skipped.items():
+        err.print(f"[yellow]left out:[/] {name}: {reason}", highlight=False)
+    out.print(f"results in {place}; bigain report {place} shows them", highlight=False)
+
+
 @app.command("list")
 def list_names(
     what: Annotated[str, typer.Argument(help="operators, scorers, architectures or models.")],

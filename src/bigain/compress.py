@@ -50,9 +50,9 @@ class Handle:
         finally:
             self._job.active = before and not self._job.removed
 
-    def reset(self) -> None:
-        """Start the drawn patterns anew, as if just attached."""
-        self._job.probe.count.zero_()
+    def reset(self, start: int = 0) -> None:
+        """Start the drawn patterns anew, as if just attached, or as if `start` passes had gone before."""
+        self._job.probe.count.fill_(start)
 
     def status(self) -> Status:
         """One row for each site: tokens and FLOPs before and after, for one sample of the last call."""

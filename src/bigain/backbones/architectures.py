@@ -58,6 +58,12 @@ def build_meta(name_or_folder: str) -> nn.Module:
         return getattr(diffusers, class_name).from_config(config).eval()
 
 
+def meta_copy(model: Any) -> nn.Module:
+    """A model of the same configuration without weights."""
+    with torch.device("meta"):
+        return type(model).from_config(model.config).eval()
+
+
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """Class name and configuration of the denoiser in a folder that diffusers wrote."""
     for place in (folder, folder / "unet", folder / "transformer"):

@@ -53,6 +53,7 @@ class Denoiser(ABC):
 
     sampler: ClassVar[str] = "ddim"  # scheduler and guidance of the paper's experiments
     guidance: ClassVar[float] = 4.0
+    by_text: ClassVar[bool] = False  # whether classes are prompts
 
     def __init__(self, network: nn.Module, schedule: Schedule, frame: Frame) -> None:
         self.network = network

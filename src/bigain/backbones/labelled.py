@@ -61,6 +61,10 @@ class LabelledDenoiser(Denoiser):
         self.labelled = labelled
         self.classes = tuple(classes)
         self.codec = PixelCodec(frame.channels, stride)
+        self.informative: tuple[int, ...] | None = None
+
+    def measured_steps(self) -> tuple[int, ...]:
+        return super().measured_steps() if self.informative is None else self.informative
 
     def encode(self, images: Tensor) -> Tensor:
         return self.codec.encode(images.float().to(self.device)).latent_dist.mode()
@@ -114,6 +118,7 @@ def save_labelled(folder: Path, denoiser: LabelledDenoiser, family: str) -> None
         "frame": denoiser.frame._asdict(),
         "schedule": vars(denoiser.schedule),
         "stride": denoiser.codec.stride,
+        "informative": denoiser.informative,
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
 
@@ -129,7 +134,10 @@ def load_labelled(folder: Path, dtype: torch.dtype = torch.float32, device: str 
         model = model_class.from_pretrained(folder / "model", torch_dtype=dtype, local_files_only=True)
         prompts = load_file(folder / PROMPTS)["prompts"].to(dtype) if (folder / PROMPTS).is_file() else None
         classes, frame, schedule = config["classes"], Frame(**config["frame"]), Schedule(**config["schedule"])
+        steps = config["informative"]
     except (KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
         raise ValueError(f"{folder} is not a whole bigain model ({error}); fetch or train it again") from error
     labelled = LabelledModel(model, len(classes), prompts).to(device).eval().requires_grad_(False)
-    return LabelledDenoiser(labelled, schedule, frame, classes, config["stride"])
+    denoiser = LabelledDenoiser(labelled, schedule, frame, classes, config["stride"])
+    denoiser.informative = None if steps is None else tuple(steps)
+    return denoiser

@@ -82,6 +82,8 @@ def full_precision(vae: Any) -> Iterator[None]:
 class TextDenoiser(PipelineDenoiser):
     """Stable Diffusion 1.x and 2.x: classes are prompts."""
 
+    by_text = True
+
     models: ClassVar[tuple[str, ...]] = ("unet", "vae", "text_encoder")
 
     def conditions(self, classes: Sequence[str | int]) -> Condition:

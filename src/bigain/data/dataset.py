@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
@@ -87,6 +87,17 @@ class Dataset:
         if not self.multilabel:
             places = in_rounds(places, labels)
         return replace(self, examples=pick(self.examples, places[:n]))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the examples, without reading an image."""
+        return columns(self.examples)[0]
+
+    def without(self, names: Collection[str]) -> "Dataset":
+        """All examples but those of these names."""
+        left_out = set(names)
+        places = [i for i, name in enumerate(self.names) if name not in left_out]
+        return replace(self, examples=pick(self.examples, places))
 
     def describe(self) -> str:
         """One line: name, split, numbers of images and classes."""

@@ -25,8 +25,9 @@ from bigain.tokens.plan import Assignment, Identity
 @dataclass(frozen=True)
 class ToMe:
     """ToMe: `pattern` "random" draws the destinations anew for every site and forward pass, as tomesd does (all rows
-    of a batch alike); "shared" draws one pattern from the seed for all calls; "corner" takes each cell's first
-    token, tomesd's `use_rand=False`.
+    of a batch alike); "row" draws them for every row of the batch too, so that classes which are compared are merged
+    differently, as they are where each comes in a call of its own; "shared" draws one pattern from the seed for all
+    calls; "corner" takes each cell's first token, tomesd's `use_rand=False`.
     """
 
     looks: ClassVar[bool] = True
@@ -34,19 +35,19 @@ class ToMe:
 
     ratio: float
     window: int | tuple[int, int] = 2
-    pattern: Literal["random", "shared", "corner"] = "random"
+    pattern: Literal["random", "row", "shared", "corner"] = "random"
     seed: int = 0
     weighted: bool = False
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio, self.window)
-        check_choice("pattern", self.pattern, ("random", "shared", "corner"))
+        check_choice("pattern", self.pattern, ("random", "row", "shared", "corner"))
         check_seed(self.seed)
         check_flag("weighted", self.weighted)
 
     @property
     def draws(self) -> bool:
-        return self.pattern == "random"
+        return self.pattern in ("random", "row")
 
     def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
         removed = int(call.grid.tokens * self.ratio)
@@ -55,10 +56,11 @@ class ToMe:
         window = as_window(self.window)
         check_cells(window, call.grid)
         cells = window.cells(call.grid).tokens
-        place = torch.zeros(cells, dtype=torch.int64, device=x.device)
+        rows = len(x) if self.pattern == "row" else 1
+        place = torch.zeros((rows, cells), dtype=torch.int64, device=x.device)
         if self.pattern != "corner":
             first = place.new_zeros(())
             draw = first if self.pattern == "shared" or call.draw is None else call.draw
             site = 0 if self.pattern == "shared" else call.site
-            place = draw_bits(self.seed, draw, site, cells) % window.tokens
-        return merge_into(place[None], x, call.grid, window, removed, self.weighted)
+            place = draw_bits(self.seed, draw, site, rows * cells).view(rows, cells) % window.tokens
+        return merge_into(place, x, call.grid, window, removed, self.weighted)

@@ -17,6 +17,7 @@ from bigain.data.arrays import LabelledImages
 from bigain.generate import Sampling, generate
 from bigain.metrics.distances import Distance, frechet_to_real
 from bigain.metrics.intervals import Share, wilson
+from bigain.pictures import contact_sheet
 from bigain.zoo.features import FeatureNet, predict
 
 Progress = Callable[[str, int, int], None]  # (what, done, of)
@@ -37,22 +38,6 @@ def accuracy(
 
     decisions = classifier([test.images[i] for i in rows], progress=count)
     return wilson(sum(d.index == int(test.labels[i]) for d, i in zip(decisions, rows, strict=True)), len(rows))
-
-
-def contact_sheet(images: Tensor, columns: int, scale: int = 2) -> Image.Image:
-    """Images side by side, row by row: (n, c, s, s) in [-1, 1] -> a picture."""
-    n, channels, side, _ = images.shape
-    rows = -(-n // columns)
-    sheet = torch.full((rows * columns, channels, side, side), -1.0)
-    sheet[:n] = images
-    grid = (
-        sheet.view(rows, columns, channels, side, side)
-        .permute(0, 3, 1, 4, 2)
-        .reshape(rows * side, columns * side, channels)
-    )
-    pixels = ((grid + 1) * 127.5).round().clamp(0, 255).byte().numpy()
-    picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
-    return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
 
 
 def sample_sheet(denoiser: LabelledDenoiser, each: int = 10, sampling: Sampling | None = None) -> Image.Image:

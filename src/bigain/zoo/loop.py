@@ -14,6 +14,7 @@ from torch import Tensor
 from bigain.backbones.denoiser import Frame
 from bigain.backbones.labelled import LabelledDenoiser, build_labelled, load_labelled, save_labelled
 from bigain.backbones.schedule import Schedule
+from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensors
 from bigain.classify.policies import Exhaustive, Stages
 from bigain.data.arrays import LabelledImages
@@ -41,12 +42,13 @@ class Rhythm:
     note: int = 100  # a point of the curve, and a checkpoint
     look: int = 2000  # a sample sheet and a quick accuracy
     quick: int = 100  # test images of the quick accuracy
+    profile: int = 200  # held-out training images that the informative time steps are measured on
     final: int = 1000  # test images of the card's accuracy
     samples: int = 500  # generated images of the card
     sampling: Sampling = Sampling()  # noqa: RUF009 - frozen
 
 
-SMOKE = Rhythm(note=4, look=8, quick=2, final=4, samples=10, sampling=Sampling(steps=2))
+SMOKE = Rhythm(note=4, look=8, quick=2, profile=3, final=4, samples=10, sampling=Sampling(steps=2))
 
 
 class Trainer:
@@ -112,11 +114,20 @@ class Trainer:
         order = np.random.default_rng(0).permutation(len(self.data.test.labels))
         return [int(i) for i in order if i not in set(self.data.reserved.tolist())]
 
+    def _informative(self, model: LabelledDenoiser) -> tuple[int, ...]:
+        """Time steps in the order of how well they tell classes apart, on held-out training images."""
+        images, labels = self.data.train.images, self.data.train.labels
+        rows = range(len(images) - self.rhythm.profile, len(images))
+        classifier = DiffusionClassifier(model, range(len(model.classes)))
+        return classifier.choose_trials([images[i] for i in rows], [int(labels[i]) for i in rows]).steps
+
     def finish(self, progress: Progress | None = None) -> dict[str, Any]:
         """Save float16 weights, judge exactly what was saved, and write the card."""
         with averaged(self.run):
             save_labelled(self.out, self.denoiser, self.recipe.family)
         model = load_labelled(self.out)
+        model.informative = self._informative(model)
+        save_labelled(self.out, model, self.recipe.family)
         rows = self.rows()[: self.rhythm.final]
         share: Share = accuracy(model, self.data.test, rows, Stages((5, 20), (5, 1)), progress)
         judged = None

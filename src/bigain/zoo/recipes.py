@@ -54,7 +54,7 @@ RECIPES: dict[str, Recipe] = {
                 "attention_bias": True,
             },
             schedule=LINEAR,
-            samples=240_000,
+            samples=208_000,
         ),
         Recipe(
             name="fashion-unet",

@@ -1,0 +1,179 @@
+"""Experiments as TOML files: which model, data, tasks and operators, with values to sweep."""
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from bigain.backbones.site import parse_where
+from bigain.classify.policies import parse_policy
+from bigain.compress import check_options
+from bigain.generate import Sampling
+from bigain.operators.base import parse
+from bigain.registry import miss
+
+TASKS = ("classify", "generate")
+OF_ROW = ("name", "operator", "attach", "where", "reuse", "groups", "n", "tasks")
+BRACES = re.compile(r"{(\w+)}")
+
+
+@dataclass(frozen=True)
+class Attach:
+    """One operator at some sites."""
+
+    operator: str
+    where: str | None = None
+    reuse: Any = None
+    groups: Any = None
+
+    def __post_init__(self) -> None:
+        parse(self.operator)
+        check_options(self.reuse, self.groups)
+        if self.where is not None:
+            parse_where(self.where)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of a table: what is attached to the model, and how much is done with it."""
+
+    name: str  # of the curve or the table's row
+    values: dict[str, Any]  # of the swept variables
+    attach: tuple[Attach, ...]
+    n: int
+    tasks: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """Unique in the experiment: `ToMe random, ratio 0.7`."""
+        return ", ".join([self.name, *(f"{key} {value}" for key, value in self.values.items())])
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What to generate: `count` images of the data set's classes, or of its captions."""
+
+    count: int
+    steps: int = 50
+    guidance: float | None = None
+    scheduler: str | None = None
+    features: str | None = None  # network of the Fréchet distance
+
+    def sampling(self, seed: int) -> Sampling:
+        return Sampling(self.steps, self.guidance, self.scheduler, seed)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A whole file."""
+
+    title: str
+    model: str
+    data: str
+    n: int
+    tasks: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    about: str = ""
+    without: str | None = None
+    seed: int = 0
+    policy: str = "stages"
+    trials: Any = "even"
+    generate: Generation | None = None
+    paper: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the results: all but the words and the paper's numbers, setting by setting."""
+        found = asdict(self)
+        for key in ("title", "about", "paper", "settings", "n", "tasks"):
+            del found[key]
+        return found
+
+
+def read_experiment(path: Path) -> Experiment:
+    """From a TOML file; every mistake in it is found here, before anything runs."""
+    try:
+        return build_experiment(tomllib.loads(path.read_text()))
+    except (tomllib.TOMLDecodeError, ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def build_experiment(found: dict[str, Any]) -> Experiment:
+    known = [f.name for f in fields(Experiment) if f.name != "settings"] + ["rows"]
+    check_keys("key of an experiment", found, known)
+    missing = [key for key in ("title", "model", "data", "tasks", "rows") if key not in found]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing")
+    tasks = check_tasks(found["tasks"])
+    whole = {key: value for key, value in found.items() if key not in ("rows", "generate", "paper", "tasks")}
+    generation = None
+    if "generate" in found:
+        check_keys("key of generate", found["generate"], [f.name for f in fields(Generation)])
+        generation = Generation(**found["generate"])
+        generation.sampling(0)
+    whole.setdefault("n", 0)
+    parse_policy(whole.get("policy", "stages"))
+    rows = [setting for row in found["rows"] for setting in expand(row, whole["n"], tasks)]
+    if isinstance(whole.get("trials"), list):
+        whole["trials"] = tuple(whole["trials"])
+    experiment = Experiment(
+        **whole, tasks=tasks, settings=tuple(rows), generate=generation, paper=tuple(found.get("paper", ()))
+    )
+    check_whole(experiment)
+    return experiment
+
+
+def check_whole(experiment: Experiment) -> None:
+    labels = [setting.label for setting in experiment.settings]
+    twice = {label for label in labels if labels.count(label) > 1}
+    if twice:
+        raise ValueError(f"two rows are called {min(twice)!r}; give them names")
+    if any("generate" in setting.tasks for setting in experiment.settings) and experiment.generate is None:
+        raise ValueError("the task generate needs a table [generate] with a count")
+    if any("classify" in s.tasks and s.n < 1 for s in experiment.settings):
+        raise ValueError("the task classify needs n, the number of images")
+
+
+def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Setting]:
+    """The settings of a row: one for each combination of its swept values."""
+    swept = {key: value for key, value in row.items() if key not in OF_ROW}
+    for key, values in swept.items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{miss('key of a row', key, OF_ROW)}; a list of values is swept, got {values!r}")
+    if ("operator" in row) == ("attach" in row):
+        raise ValueError(f"a row has either operator or attach; got {row}")
+    parts = row.get("attach") or [{key: row[key] for key in ("operator", "where", "reuse", "groups") if key in row}]
+    used = {name for part in parts for value in part.values() for name in BRACES.findall(str(value))}
+    if used != set(swept):
+        raise ValueError(f"row {row.get('name', parts[0])!r} sweeps {sorted(swept)} but its braces are {sorted(used)}")
+    for values in itertools.product(*swept.values()):
+        chosen = dict(zip(swept, values, strict=True))
+        attach = tuple(made for part in parts if (made := attachment(part, chosen)) is not None)
+        name = row.get("name") or row["operator"]
+        yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)))
+
+
+def attachment(part: dict[str, Any], values: dict[str, Any]) -> Attach | None:
+    check_keys("key of attach", part, ("operator", "where", "reuse", "groups"))
+    filled = {
+        key: BRACES.sub(lambda match: str(values[match[1]]), value) if isinstance(value, str) else value
+        for key, value in part.items()
+    }
+    return None if filled["operator"] == "none" else Attach(**filled)
+
+
+def check_tasks(tasks: Any) -> tuple[str, ...]:
+    if not isinstance(tasks, list | tuple) or not tasks:
+        raise ValueError(f"tasks is a list of {', '.join(TASKS)}; got {tasks!r}")
+    for task in tasks:
+        if task not in TASKS:
+            raise ValueError(miss("task", task, TASKS))
+    return tuple(tasks)
+
+
+def check_keys(kind: str, found: dict[str, Any], known: Any) -> None:
+    for key in found:
+        if key not in known:
+            raise ValueError(miss(kind, key, list(known)))

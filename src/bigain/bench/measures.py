@@ -1,0 +1,136 @@
+"""What is measured of a setting once its images are there: cost, distances, likeness to the uncompressed images."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from bigain.backbones.architectures import meta_copy
+from bigain.bench.cost import count_flops
+from bigain.bench.experiment import Setting
+from bigain.bench.runner import Run, whole_data
+from bigain.classify.images import to_tensors
+from bigain.compress import compress
+from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
+from bigain.metrics.inception import inception_features, load_inception
+from bigain.metrics.intervals import bootstrap_mean, wilson
+from bigain.metrics.likeness import psnr, ssim
+from bigain.metrics.spectra import radial_spectrum, spectral_distance
+from bigain.pictures import from_picture
+from bigain.zoo.features import load_features, predict
+from bigain.zoo.shelf import folder_of
+
+REAL = 5000  # real images at most that generated ones are compared with
+
+
+class Judge:
+    """Measures the settings of a run; what they share is computed once."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.network = meta_copy(run.denoiser.network)
+        self._real: tuple[Tensor, np.ndarray | None] | None = None
+        wanted = run.experiment.generate
+        self.features = wanted.features if wanted else None
+        self.predict = feature_function(self.features)
+
+    def judge(self, setting: Setting) -> None:
+        """Measure what is not yet in the store."""
+        number = self.run.ids[setting.label]
+        known = self.run.store.measures(number)
+        if "flops" not in known:
+            self.run.store.add_measure(number, "flops", self.flops(setting))
+        if "generate" in setting.tasks and "samples" not in known:
+            self.run.store.add_measure(number, "samples", self.samples(setting))
+
+    def flops(self, setting: Setting) -> int:
+        """Of one forward pass of one sample."""
+        with ExitStack() as stack:
+            for attach in setting.attach:
+                options: Any = {"where": attach.where, "reuse": attach.reuse}
+                stack.enter_context(compress(self.network, attach.operator, **options))
+            return count_flops(self.network)
+
+    def samples(self, setting: Setting) -> dict[str, Any]:
+        images = self.images(setting)
+        found: dict[str, Any] = {"n": len(images)}
+        real, real_features = self.real()
+        if real_features is not None:
+            features, predicted = self.predict(images)
+            source = f"{self.run.data.name} {self.run.data.split}"
+            for distance in (frechet_to_real, kernel_to_real):
+                value = distance(features, real_features, features=named(self.features), source=source)
+                found[value.name] = value._asdict()
+            if predicted is not None:
+                classes = len(self.run.data.classes)
+                truth = np.arange(len(images)) % classes
+                share = wilson(int((predicted == truth).sum()), len(images))
+                found["recognised"] = {**share._asdict(), "value": share.value}
+        spectrum = radial_spectrum(images)
+        found["spectrum"] = {"frequency": spectrum.frequency.tolist(), "decibels": spectrum.decibels.tolist()}
+        found["spectral_distance"] = spectral_distance(spectrum, radial_spectrum(real))
+        found["real_spectrum"] = radial_spectrum(real).decibels.tolist()
+        dense = self.uncompressed()
+        if dense is not None and dense != setting:
+            other = self.images(dense)
+            count = min(len(images), len(other))
+            likeness = ssim(images[:count], other[:count])
+            found["ssim"] = bootstrap_mean(likeness)._asdict()
+            found["psnr"] = float(np.median(psnr(images[:count], other[:count])))
+        return found
+
+    def uncompressed(self) -> Setting | None:
+        """The setting with nothing attached that generates, if there is one."""
+        settings = self.run.experiment.settings
+        return next((s for s in settings if not s.attach and "generate" in s.tasks), None)
+
+    def images(self, setting: Setting) -> Tensor:
+        """All images of a setting, read from their files: (n, c, s, s)."""
+        rows = self.run.store.generated(self.run.ids[setting.label])
+        return torch.stack([from_picture(self.picture(setting, row.number)) for row in rows])
+
+    def picture(self, setting: Setting, number: int) -> Image.Image:
+        path = self.run.images(setting) / f"{number:06d}.png"
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is gone though it is in the record; delete the run folder and run again")
+        with Image.open(path) as opened:
+            opened.load()
+            return opened.copy()
+
+    def real(self) -> tuple[Tensor, np.ndarray | None]:
+        """Real images as the model would show them, and their features."""
+        if self._real is None:
+            data = whole_data(self.run.experiment)
+            data = data.subset(min(REAL, len(data)), self.run.experiment.seed)
+            images = to_tensors([example.image for example in data.examples], self.run.denoiser.frame)
+            features = self.predict(images)[0] if self.features else None
+            self._real = images, features
+        return self._real
+
+
+Features = Callable[[Tensor], tuple[np.ndarray, np.ndarray | None]]
+
+
+def feature_function(name: str | None) -> Features:
+    """Images -> features and, where the network classifies, predicted classes."""
+    if name == INCEPTION:
+        inception: nn.Module = load_inception()
+        return lambda images: (inception_features(inception, images), None)
+    if name is None:
+        return lambda images: (np.zeros((len(images), 0)), None)
+    network = load_features(folder_of(name))
+
+    def both(images: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+        features, predicted = predict(network, images)
+        return features.numpy(), predicted.numpy()
+
+    return both
+
+
+def named(features: str | None) -> str:
+    """`fashion-features` -> "fashion"."""
+    return (features or "").removesuffix("-features")

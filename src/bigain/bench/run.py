@@ -1,0 +1,41 @@
+"""`bigain run`: execute an experiment file, with the time left for all of it."""
+
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from bigain.bench.experiment import Experiment, read_experiment
+from bigain.bench.measures import Judge
+from bigain.bench.runner import Piece, Run, run_pieces
+from bigain.loading import load
+from bigain.progress import progress_bars
+
+
+def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[str, str]:
+    """Run what is not done yet; names of images that could not be read, with the reasons."""
+    experiment = read_experiment(path)
+    run = Run.start(experiment, folder, load(experiment.model, device=device, dtype=best_dtype(device)))
+    with progress_bars(console) as bars:
+        pieces = run.pieces()
+        totals = {task: sum(p.last - p.first for p in pieces if p.task == task) for task in experiment.tasks}
+        tasks = {task: bars.add_task(task, total=total) for task, total in totals.items() if total}
+
+        def show(piece: Piece, count: int) -> None:
+            bars.update(tasks[piece.task], advance=count, description=f"{piece.task}: {piece.setting.label}")
+
+        run_pieces(run, show)
+        judge(run, experiment, bars.console)
+    return run.store.skipped()
+
+
+def judge(run: Run, experiment: Experiment, console: Console) -> None:
+    with console.status("measuring"):
+        judging = Judge(run)
+        for setting in experiment.settings:
+            judging.judge(setting)
+
+
+def best_dtype(device: str) -> torch.dtype:
+    """float16 on a GPU, as the pipelines are run there; float32 on a CPU, which has no fast half precision."""
+    return torch.float32 if device.startswith("cpu") else torch.float16

@@ -1,0 +1,241 @@
+"""Run an experiment: in fixed pieces, each written down when it is done, by one process or several.
+
+A piece is some images under one setting, always the same ones, so that its results are the same bits whether or not
+the run was interrupted. While a process works on a piece it holds a lock that the system drops when the process
+dies.
+"""
+
+import hashlib
+import io
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from PIL import Image
+
+from bigain.backbones.denoiser import Denoiser
+from bigain.bench.experiment import Experiment, Setting
+from bigain.bench.store import DecisionRow, GeneratedRow, Store
+from bigain.bench.subjects import class_conditions, subjects
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.images import to_tensor
+from bigain.compress import compress
+from bigain.data import Dataset, load_data
+from bigain.generate import generate
+from bigain.pictures import to_picture
+
+CLASSIFIED_AT_ONCE = 16
+GENERATED_AT_ONCE = 25
+EXAMPLES = 20  # generated images whose pixels are kept in the record
+FILE = "results.sqlite"
+
+Progress = Callable[["Piece", int], None]  # a piece was finished, here or earlier, with so many images
+
+
+class Piece(NamedTuple):
+    """Images `first` to `last` of one setting, for one task."""
+
+    task: str
+    setting: Setting
+    first: int
+    last: int
+    number: int  # of the piece in the experiment: the byte of the lock file that stands for it
+
+
+@dataclass
+class Run:
+    """All that the pieces of an experiment need."""
+
+    experiment: Experiment
+    folder: Path
+    store: Store
+    ids: dict[str, int]
+    denoiser: Denoiser
+    data: Dataset  # as many as the largest n, in the order of the seed
+
+    @classmethod
+    def start(cls, experiment: Experiment, folder: Path, denoiser: Denoiser) -> "Run":
+        data = chosen_data(experiment)
+        folder.mkdir(parents=True, exist_ok=True)
+        store = Store(folder / FILE)
+        return cls(experiment, folder, store, store.begin(experiment), denoiser, data)
+
+    def pieces(self) -> list[Piece]:
+        """All pieces, so ordered that all settings get on alike."""
+        found: list[tuple[str, Setting, int, int]] = []
+        for task, size in (("classify", CLASSIFIED_AT_ONCE), ("generate", GENERATED_AT_ONCE)):
+            for setting in self.experiment.settings:
+                total = self._total(task, setting)
+                found += [(task, setting, first, min(first + size, total)) for first in range(0, total, size)]
+        found.sort(key=lambda piece: (piece[2], piece[0]))
+        return [Piece(*piece, number) for number, piece in enumerate(found)]
+
+    def _total(self, task: str, setting: Setting) -> int:
+        if task not in setting.tasks:
+            return 0
+        return setting.n if task == "classify" else self.experiment.generate.count  # type: ignore[union-attr]
+
+    def done(self, piece: Piece) -> bool:
+        setting = self.ids[piece.setting.label]
+        if piece.task == "generate":
+            return set(range(piece.first, piece.last)) <= self.store.made(setting)
+        names = set(self.data.names[piece.first : piece.last])
+        return names <= self.store.classified(setting) | self.store.skipped().keys()
+
+    def work(self, piece: Piece) -> None:
+        with ExitStack() as stack:
+            for attach in piece.setting.attach:
+                options: Any = {"where": attach.where, "reuse": attach.reuse, "groups": attach.groups}
+                handle = stack.enter_context(compress(self.denoiser.network, attach.operator, **options))
+                handle.reset(piece.first * 1_000_003)  # drawn patterns depend on the piece, not on what ran before
+            if piece.task == "classify":
+                self._classify(piece)
+            else:
+                self._generate(piece)
+
+    def _classify(self, piece: Piece) -> None:
+        images, examples, skipped = [], [], {}
+        for i in range(piece.first, piece.last):
+            try:
+                example = self.data.examples[i]
+                images.append(to_tensor(example.image, self.denoiser.frame))
+                examples.append(example)
+            except ValueError as error:
+                skipped[self.data.names[i]] = str(error)
+        classes, prompts = class_conditions(self.denoiser, self.data)
+        classifier = DiffusionClassifier(
+            self.denoiser, classes, self.experiment.policy, prompts=prompts, trials=self.experiment.trials,
+            seed=self.experiment.seed,
+        )  # fmt: skip
+        started = time.perf_counter()
+        decisions = classifier(images) if images else []
+        seconds = (time.perf_counter() - started) / max(1, sum(d.evaluations for d in decisions))
+        rows = [
+            DecisionRow(
+                image=example.name, truth=example.labels, predicted=d.index, ranking=d.ranking,
+                chances=tuple(d.probabilities.tolist()), evaluations=d.evaluations, steps=d.steps, errors=d.errors,
+                seconds=seconds * d.evaluations,
+            )
+            for example, d in zip(examples, decisions, strict=True)
+        ]  # fmt: skip
+        self.store.add_decisions(self.ids[piece.setting.label], rows, skipped)
+
+    def _generate(self, piece: Piece) -> None:
+        wanted = self.experiment.generate
+        assert wanted is not None  # checked when the file was read
+        named = subjects(self.denoiser, self.data, wanted.count)[piece.first : piece.last]
+        started = time.perf_counter()
+        images = generate(self.denoiser, named, wanted.sampling(self.experiment.seed), first=piece.first)
+        seconds = (time.perf_counter() - started) / len(named)
+        place = self.images(piece.setting)
+        place.mkdir(parents=True, exist_ok=True)
+        rows = []
+        for i, (subject, image) in enumerate(zip(named, images, strict=True), start=piece.first):
+            picture = to_picture(image)
+            data = png(picture)
+            write_whole(place / f"{i:06d}.png", data)
+            digest = hashlib.sha256(picture.tobytes()).hexdigest()
+            rows.append(GeneratedRow(i, str(subject), digest, data if i < EXAMPLES else None, seconds))
+        self.store.add_generated(self.ids[piece.setting.label], rows)
+
+    def images(self, setting: Setting) -> Path:
+        """Where the generated images of a setting lie."""
+        return self.folder / "images" / str(self.ids[setting.label])
+
+
+def whole_data(experiment: Experiment) -> Dataset:
+    """The data set of the experiment, without the images of another one that it leaves out."""
+    data = load_data(experiment.data)
+    return data if experiment.without is None else data.without(load_data(experiment.without).names)
+
+
+def chosen_data(experiment: Experiment) -> Dataset:
+    """The images to classify, in the order of the seed."""
+    data = whole_data(experiment)
+    most = max((s.n for s in experiment.settings if "classify" in s.tasks), default=0)
+    return data.subset(most, experiment.seed) if most else data
+
+
+def run_pieces(run: Run, progress: Progress | None = None, patience: float = 2.0) -> None:
+    """Do all pieces that are not done; those that another process holds are waited for."""
+    session = run.store.log_session(now(), facts(run.denoiser))
+    waiting: Sequence[Piece] = run.pieces()
+    while waiting:
+        held = []
+        for piece in waiting:
+            with claimed(run.folder / "lock", piece.number) as mine:
+                if mine and not run.done(piece):
+                    run.work(piece)
+                if not mine:
+                    held.append(piece)
+                    continue
+            if progress is not None:
+                progress(piece, piece.last - piece.first)
+        if len(held) == len(waiting):
+            time.sleep(patience)
+        waiting = held
+    run.store.end_session(session, now())
+
+
+@contextmanager
+def claimed(path: Path, number: int) -> Iterator[bool]:
+    """Hold one byte of a lock file, if nobody else does; the system lets go of it when the process dies."""
+    import fcntl  # not on Windows, where the rest of the package does not need it
+
+    with path.open("a+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+        except OSError:
+            yield False
+            return
+        yield True  # closing the file lets go
+
+
+def facts(denoiser: Denoiser) -> dict[str, Any]:
+    """What a reader of the results should know of the machine and the program."""
+    return {
+        "bigain": version("bigain"),
+        "torch": torch.__version__,
+        "diffusers": version("diffusers"),
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+        "device": str(denoiser.device),
+        "dtype": str(denoiser.dtype).removeprefix("torch."),
+        "revision": revision(),
+    }
+
+
+def revision() -> str | None:
+    """The git revision of the program, where it runs from a clone."""
+    here = Path(__file__).parent
+    try:
+        found = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return found.stdout.strip() or None
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def png(picture: Image.Image) -> bytes:
+    data = io.BytesIO()
+    picture.save(data, "PNG", optimize=True)
+    return data.getvalue()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write beside, then rename: a kill in between leaves no half of a file."""
+    beside = path.with_suffix(f".{os.getpid()}.tmp")
+    beside.write_bytes(data)
+    beside.replace(path)

@@ -1,0 +1,156 @@
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from bigain.bench.measures import Judge
+from bigain.bench.runner import claimed, run_pieces
+from runs import contents, results, save_tiny, started
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("model"))
+
+
+def run_all(model: Path, folder: Path, **changes: object) -> dict[str, object]:
+    run = started(model, folder, **changes)
+    run_pieces(run)
+    return results(run)
+
+
+@pytest.fixture(scope="module")
+def whole(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    return run_all(model, tmp_path_factory.mktemp("whole"))
+
+
+def in_child(model: Path, folder: Path) -> int:
+    """Start the same run in a process of its own."""
+    child = os.fork()
+    if child == 0:
+        try:
+            run_pieces(started(model, folder), patience=0.05)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return child
+
+
+def test_everything_is_there_once(whole: dict[str, list[tuple[object, ...]]]) -> None:
+    assert len(whole["decisions"]) == 3 * 20 + 17
+    assert len(whole["generated"]) == 3 * 30
+    assert sum(row[4] is not None for row in whole["generated"]) == 3 * 20
+
+
+def test_twenty_kills_lose_nothing(model: Path, whole: dict[str, object], tmp_path: Path) -> None:
+    rng = random.Random(0)
+    killed = 0
+    for _ in range(20):
+        child = in_child(model, tmp_path)
+        time.sleep(rng.uniform(0.02, 0.4))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        killed += os.WIFSIGNALED(status)
+    assert killed > 5
+    assert run_all(model, tmp_path) == whole
+
+
+def test_two_processes_share_the_work(model: Path, whole: dict[str, object], tmp_path: Path) -> None:
+    children = [in_child(model, tmp_path) for _ in range(2)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    run = started(model, tmp_path)
+    assert results(run) == whole
+    assert len(run.store.meta()["sessions"]) == 2
+
+
+def test_a_finished_run_does_nothing_again(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = started(model, tmp_path)
+    run_pieces(run)
+    monkeypatch.setattr(type(run), "work", lambda *_: pytest.fail("worked again"))
+    run_pieces(started(model, tmp_path))
+
+
+def test_more_images_and_rows_may_be_added(model: Path, tmp_path: Path, whole: dict[str, object]) -> None:
+    run_all(model, tmp_path, n=16, rows=contents(model)["rows"][:1], tasks=["classify"])
+    found = run_all(model, tmp_path)
+    key = {row[0]: row[1] for row in found["settings"]}
+    assert sorted(key.values()) == sorted(row[1] for row in whole["settings"])
+    first = [row[1:] for row in found["decisions"] if key[row[0]] == "none"]
+    assert first == [row[1:] for row in whole["decisions"] if row[0] == 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"seed": 1}, r'-\s+"seed": 0,\n\+\s+"seed": 1,'),
+        ({"policy": "exhaustive(2)"}, "exhaustive"),
+        ({"generate": {"count": 30, "steps": 2}}, r'\+\s+"steps": 2'),
+        ({"rows": [{"name": "none", "operator": "todo(factor=2)"}]}, "setting none"),
+    ],
+)
+def test_a_changed_file_is_refused(model: Path, tmp_path: Path, change: dict[str, object], difference: str) -> None:
+    started(model, tmp_path)
+    with pytest.raises(ValueError, match=difference):
+        started(model, tmp_path, **change)
+
+
+def test_a_corrupt_image_is_left_out_by_name(model: Path, tmp_path: Path) -> None:
+    for i in range(20):
+        place = tmp_path / "images" / ("bag" if i % 2 else "coat")
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (28, 28), 10 * i).save(place / f"{i}.png")
+    (tmp_path / "images" / "bag" / "7.png").write_bytes(b"no picture")
+    data = f"folder('{tmp_path / 'images'}')"
+    found = run_all(model, tmp_path / "run", data=data, tasks=["classify"], rows=contents(model)["rows"][:2])
+    assert len(found["decisions"]) == 3 * 19
+    assert [row[0] for row in found["skipped"]] == ["bag/7.png"]
+    assert "cannot read" in found["skipped"][0][1]
+
+
+def test_a_full_disk_stops_and_loses_nothing(model: Path, tmp_path: Path, whole: dict[str, object]) -> None:
+    run = started(model, tmp_path)
+    pages = run.store.base.execute("pragma page_count").fetchone()[0]
+    run.store.base.execute(f"pragma max_page_count = {pages + 4}")
+    with pytest.raises(Exception, match="full"):
+        run_pieces(run)
+    run.store.close()
+    assert run_all(model, tmp_path) == whole
+
+
+def test_a_lock_is_held_by_one_process(tmp_path: Path) -> None:
+    with claimed(tmp_path / "lock", 3) as mine:
+        assert mine
+        child = os.fork()
+        if child == 0:
+            with claimed(tmp_path / "lock", 3) as same, claimed(tmp_path / "lock", 4) as other:
+                os._exit(int(same) * 2 + (not other))
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_measures(model: Path, tmp_path: Path) -> None:
+    run = started(model, tmp_path)
+    run_pieces(run)
+    judge = Judge(run)
+    for setting in run.experiment.settings:
+        judge.judge(setting)
+    dense, merged, _, own = (run.store.measures(run.ids[s.label]) for s in run.experiment.settings)
+    assert merged["flops"] < dense["flops"]
+    assert "samples" not in own
+    assert "ssim" not in dense["samples"]
+    assert 0 < merged["samples"]["ssim"]["value"] < 1
+    assert merged["samples"]["n"] == 30
+
+
+def test_the_small_record_has_what_reports_need(model: Path, tmp_path: Path) -> None:
+    run = started(model, tmp_path / "run")
+    run_pieces(run)
+    run.store.write_record(tmp_path / "record.sqlite")
+    small = type(run.store)(tmp_path / "record.sqlite", read_only=True)
+    assert small.settings() == run.store.settings()
+    before, after = run.store.decisions(1), small.decisions(1)
+    assert before.keys() == after.keys()
+    assert all(after[name].ranking == row.ranking and after[name].errors is None for name, row in before.items())
