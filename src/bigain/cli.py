@@ -5,6 +5,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 app = typer.Typer(
@@ -86,7 +87,11 @@ def classify(
     prompts: Annotated[str, typer.Option(help='For models of text: "a photo of a {}".')] = "{}",
     operator: Operator = None,
     reuse: Annotated[str | None, typer.Option(help="stage: plan once in each stage.")] = None,
-    policy: Annotated[str, typer.Option(help='Such as "race(confidence=0.95)" or "imagenet-1k".')] = "stages",
+    groups: Annotated[str | None, typer.Option(help="input: the classes of a trial share one plan.")] = None,
+    policy: Annotated[str, typer.Option(help='Such as "race(confidence=0.5)" or "imagenet-1k".')] = "stages",
+    trials: Annotated[
+        str, typer.Option(help="Time steps: even, random, informative, or numbers like 125,525.")
+    ] = "even",
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     device: Annotated[str, typer.Option(help="Where to run, such as cpu or cuda.")] = "cpu",
     top: Annotated[int, typer.Option(help="How many of the best classes to show.")] = 1,
@@ -98,7 +103,7 @@ def classify(
     from bigain.bench.session import Request, classify_all
 
     try:
-        request = Request(model, classes, prompts, operator, reuse, policy, seed, device)
+        request = Request(model, classes, prompts, operator, reuse, groups, policy, trials, seed, device)
         results, unreadable = classify_all(images, request, err)
     except (ValueError, TypeError, OSError) as error:
         fail(error)
@@ -111,7 +116,7 @@ def classify(
     else:
         show_results(results, top)
     for path, reason in unreadable.items():
-        err.print(f"[yellow]not classified:[/] {path}: {reason}", highlight=False)
+        err.print(f"[yellow]not classified:[/] {escape(f'{path}: {reason}')}", highlight=False)
     if unreadable:
         raise typer.Exit(1)
 
@@ -181,13 +186,74 @@ def run(
     except (ValueError, TypeError, OSError, sqlite3.Error) as error:
         fail(error)
     for name, reason in skipped.items():
-        err.print(f"[yellow]left out:[/] {name}: {reason}", highlight=False)
+        err.print(f"[yellow]left out:[/] {escape(f'{name}: {reason}')}", highlight=False)
     out.print(f"results in {place}; bigain report {place} shows them", highlight=False)
+
+
+@app.command()
+def report(
+    records: Annotated[list[str], typer.Argument(help="Run folders or record files.")],
+    form: Annotated[str, typer.Option("--format", help="markdown, csv or latex.")] = "markdown",
+    folder: Annotated[str | None, typer.Option("--out", help="Write the tables and figures there, too.")] = None,
+    record: Annotated[str | None, typer.Option(help="Write a small copy of one run's record for keeping.")] = None,
+) -> None:
+    """Tables and figures from the records of experiments."""
+    from pathlib import Path
+
+    from bigain.bench.report import FORMATS, find_record, read_report, write_report
+    from bigain.bench.store import Store
+    from bigain.registry import miss
+
+    try:
+        if form not in FORMATS:
+            raise ValueError(miss("format", form, list(FORMATS)))
+        places = [Path(name) for name in records]
+        if record and len(places) > 1:
+            raise ValueError("--record copies one run; several were given")
+        for place in places:
+            found = read_report(place)
+            typer.echo(FORMATS[form](found))
+            if folder:
+                write_report(found, Path(folder))
+            if record:
+                Store(find_record(place), read_only=True).write_record(Path(record))
+    except (ValueError, OSError) as error:
+        fail(error)
+
+
+@app.command()
+def generate(
+    model: Annotated[str, typer.Option(help="A bundled model, a folder or a hub id.")] = "fashion-dit",
+    operator: Operator = None,
+    reuse: Annotated[str | None, typer.Option(help="stage: plan once in each stage.")] = None,
+    prompt: Annotated[list[str] | None, typer.Option(help="A prompt or class; may be given several times.")] = None,
+    classes: Annotated[str | None, typer.Option(help="Names, separated by commas, or a file with one a line.")] = None,
+    prompts_file: Annotated[str | None, typer.Option(help="A text file with one prompt a line.")] = None,
+    count: Annotated[int, typer.Option(help="How many images; prompts are used in turn.")] = 10,
+    steps: Annotated[int, typer.Option(help="Denoising steps.")] = 50,
+    guidance: Annotated[float | None, typer.Option(help="1 means none; the model's usual one by default.")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Any diffusers scheduler; the paper's by default.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the noise; each image has its own.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to run, such as cpu or cuda.")] = "cpu",
+    folder: Annotated[str, typer.Option("--out", help="Where to write the images and their sheet.")] = "images",
+) -> None:
+    """Generate images, each from its own seed: batch size and order change nothing."""
+    from pathlib import Path
+
+    from bigain.bench.session import Wish, generate_all
+    from bigain.generate import Sampling
+
+    try:
+        wish = Wish(model, operator, reuse, tuple(prompt or ()), classes, prompts_file, count, device)
+        sheet = generate_all(wish, Sampling(steps, guidance, scheduler, seed), Path(folder), err)
+    except (ValueError, TypeError, OSError) as error:
+        fail(error)
+    out.print(f"{count} images in {folder}, side by side in {sheet}", highlight=False)
 
 
 @app.command("list")
 def list_names(
-    what: Annotated[str, typer.Argument(help="operators, scorers, architectures or models.")],
+    what: Annotated[str, typer.Argument(help="operators, scorers, policies, models, data or architectures.")],
     as_json: Json = False,
 ) -> None:
     """List what there is, one line each."""
@@ -196,8 +262,10 @@ def list_names(
     shelves = {
         "operators": operator_lines,
         "scorers": scorer_lines,
-        "architectures": architecture_lines,
+        "policies": policy_lines,
         "models": model_lines,
+        "data": data_lines,
+        "architectures": architecture_lines,
     }
     if what not in shelves:
         fail(ValueError(miss("list of", what, shelves)))
@@ -207,7 +275,7 @@ def list_names(
         return
     table = Table.grid(padding=(0, 2))
     for name, text in lines.items():
-        table.add_row(f"[bold]{name}[/]", text)
+        table.add_row(f"[bold]{name}[/]", escape(text))
     out.print(table)
 
 
@@ -221,6 +289,20 @@ def scorer_lines() -> dict[str, str]:
     from bigain.tokens.scores import SCORERS
 
     return {name: first_sentence(function) for name, function in SCORERS.items()}
+
+
+def policy_lines() -> dict[str, str]:
+    from bigain.classify.board import POLICIES
+    from bigain.classify.policies import PAPER
+
+    own = {name: first_sentence(cls) for name, cls in POLICIES.items()}
+    return own | {name: f"The paper's setting for that data set: {policy}" for name, policy in PAPER.items()}
+
+
+def data_lines() -> dict[str, str]:
+    from bigain.data import DATASETS
+
+    return {name: first_sentence(function) for name, function in DATASETS.items()}
 
 
 def architecture_lines() -> dict[str, str]:
@@ -252,5 +334,5 @@ def parse_size(text: str) -> tuple[int, int]:
 def fail(error: Exception) -> NoReturn:
     """Say what is wrong and leave with exit code 2, the code for bad input."""
     text = error.args[0] if isinstance(error, KeyError) and error.args else error
-    err.print(f"[red]error:[/] {text}", highlight=False)
+    err.print(f"[red]error:[/] {escape(str(text))}", highlight=False)
     raise typer.Exit(2)

@@ -31,3 +31,8 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
     from bigain.backbones.pipelines import load_pipeline
 
     return load_pipeline(folder if folder.is_dir() else str(name), dtype, device)
+
+
+def best_dtype(device: str) -> torch.dtype:
+    """float16 on a GPU, as pipelines are run there; float32 on a CPU, which has no fast half precision."""
+    return torch.float32 if device.startswith("cpu") else torch.float16

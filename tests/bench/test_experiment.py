@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from runs import contents
 
 from bigain.bench.experiment import Attach, build_experiment, read_experiment
-from runs import contents
 
 HERE = Path("model")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from runs import contents, results, save_tiny, started
 
 from bigain.bench.measures import Judge
 from bigain.bench.runner import claimed, run_pieces
-from runs import contents, results, save_tiny, started
 
 
 @pytest.fixture(scope="module")

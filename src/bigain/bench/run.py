@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from bigain.bench.experiment import Experiment, read_experiment
 from bigain.bench.measures import Judge
 from bigain.bench.runner import Piece, Run, run_pieces
-from bigain.loading import load
+from bigain.loading import best_dtype, load
 from bigain.progress import progress_bars
 
 
@@ -34,8 +33,3 @@ def judge(run: Run, experiment: Experiment, console: Console) -> None:
         judging = Judge(run)
         for setting in experiment.settings:
             judging.judge(setting)
-
-
-def best_dtype(device: str) -> torch.dtype:
-    """float16 on a GPU, as the pipelines are run there; float32 on a CPU, which has no fast half precision."""
-    return torch.float32 if device.startswith("cpu") else torch.float16

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 
 class FeatureNet(nn.Module):
-    """Convolutions to 128 features and one linear layer to classes, for 32 x 32 images in [-1, 1]."""
+    """Convolutions and a layer of 128 features, and one linear layer to classes, for 32 x 32 images in [-1, 1]."""
 
     def __init__(self, channels: int = 1, classes: int = 10, width: int = 32) -> None:
         super().__init__()
@@ -21,16 +21,16 @@ class FeatureNet(nn.Module):
         layers: list[nn.Module] = []
         for a, b in itertools.pairwise(sides):
             layers += [nn.Conv2d(a, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU(), nn.MaxPool2d(2)]
-        self.body = nn.Sequential(*layers)
-        self.head = nn.Linear(4 * width, classes)
+        self.body = nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * width * 16, 128), nn.BatchNorm1d(128))
+        self.head = nn.Linear(128, classes)
 
     def features(self, images: Tensor) -> Tensor:
         """(B, c, 32, 32) -> (B, 128)."""
-        return self.body(images).mean((2, 3))
+        return self.body(images)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, c, 32, 32) -> (B, classes)."""
-        return self.head(F.dropout(self.features(images), 0.2, self.training))
+        return self.head(F.dropout(F.relu(self.features(images)), 0.3, self.training))
 
 
 def train_features(

@@ -1,0 +1,129 @@
+"""Images a second of the classifier beside a plain loop, same decisions, in one run.
+
+The plain loop is written as the published diffusion classifier does it: one image at a time, batches of 16 over
+(class, t) pairs, prompts projected in every pass, nothing shared. `python benchmarks/classify_speed.py` writes
+`benchmarks/results/classify-speed.json`.
+"""
+
+import json
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import bigain
+from bigain.backbones.denoiser import Condition, Denoiser, Frame
+from bigain.backbones.schedule import Schedule
+from bigain.bench.runner import facts
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.images import to_tensor
+from bigain.classify.trials import Trial, draw_noise, fingerprint, staged_steps
+from bigain.data.fashion_mnist import fashion_sample
+
+ROUNDS = 3
+IMAGES = 8
+
+
+class Shaped(Denoiser):
+    """A U-Net of the shape of Stable Diffusion's with random weights, and random text of 77 tokens for each class."""
+
+    by_text = True
+
+    def __init__(self) -> None:
+        from diffusers import UNet2DConditionModel
+
+        torch.manual_seed(0)
+        network = UNet2DConditionModel(
+            sample_size=16, block_out_channels=(64, 128, 256, 256), layers_per_block=2, attention_head_dim=(2, 4, 8, 8),
+            cross_attention_dim=256, use_linear_projection=True, norm_num_groups=32,
+        ).eval()  # fmt: skip
+        super().__init__(network, Schedule("scaled_linear", 0.00085, 0.012), Frame(28, 1, 2))
+        self.text = torch.randn(11, 77, 256)
+
+    latent_shape = (4, 16, 16)
+
+    def encode(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pixel_unshuffle(images, 2)
+
+    def decode(self, latents: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pixel_shuffle(latents, 2)
+
+    def conditions(self, classes: object) -> Condition:
+        return Condition({"encoder_hidden_states": self.text[[int(k) for k in classes]]})
+
+    def unconditional(self, rows: int) -> Condition:
+        return Condition({"encoder_hidden_states": self.text[[10] * rows]})
+
+    def output(self, noisy: torch.Tensor, t: torch.Tensor, condition: Condition) -> torch.Tensor:
+        return self.network(noisy, t, **condition.values).sample
+
+
+@torch.no_grad()
+def plain_loop(denoiser: Denoiser, images: list[np.ndarray], classes: int) -> list[int]:
+    """One image, batches of 16, stages [5, 20] keep [5, 1]."""
+    labels = []
+    conditions = denoiser.conditions(range(classes))
+    for picture in images:
+        pixels = to_tensor(picture, denoiser.frame)
+        latents, key = denoiser.encode(pixels[None]), fingerprint(pixels)
+        errors: dict[int, list[float]] = {k: [] for k in range(classes)}
+        alive = list(range(classes))
+        for steps, keep in zip(staged_steps(1000, (5, 20)), (5, 1), strict=True):
+            pairs = [(k, t) for k in alive for t in steps]
+            for start in range(0, len(pairs), 16):
+                batch = pairs[start : start + 16]
+                t = torch.tensor([step for _, step in batch])
+                noise = torch.stack([draw_noise(0, key, Trial(step, 0), latents.shape[1:]) for _, step in batch])
+                chosen = conditions.take(torch.tensor([k for k, _ in batch]))
+                found = denoiser.error(latents.expand(len(batch), -1, -1, -1), chosen, t, noise)
+                for (k, _), error in zip(batch, found.tolist(), strict=True):
+                    errors[k].append(error)
+            alive = sorted(sorted(alive, key=lambda k: np.mean(errors[k]))[:keep])
+        labels.append(alive[0])
+    return labels
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    sample = list(fashion_sample().images[:IMAGES])
+    rows = []
+    for name in ("fashion-unet", "fashion-dit", "SD-shaped U-Net, random weights"):
+        denoiser = bigain.load(name) if name.startswith("fashion") else Shaped()
+        ways = {
+            "plain loop": lambda d=denoiser: plain_loop(d, sample, 10),
+            "classifier": lambda d=denoiser: [x.index for x in DiffusionClassifier(d, range(10))(sample)],
+            "without remembered prompts": lambda d=denoiser: [
+                x.index for x in DiffusionClassifier(d, range(10), remember_prompts=False)(sample)
+            ],
+            "race(confidence=0.5)": lambda d=denoiser: [
+                x.index for x in DiffusionClassifier(d, range(10), "race(confidence=0.5)")(sample)
+            ],
+        }  # fmt: skip
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
+        labels = {}
+        for _ in range(ROUNDS):
+            for way, run in ways.items():  # interleaved, so that a busy machine hurts all alike
+                started = time.perf_counter()
+                labels[way] = run()
+                seconds[way].append(time.perf_counter() - started)
+        assert labels["plain loop"] == labels["classifier"] == labels["without remembered prompts"], labels
+        for way in ways:
+            ratios = [a / b for a, b in zip(seconds["plain loop"], seconds[way], strict=True)]
+            rows.append({"model": name, "way": way, "images_per_second": IMAGES / statistics.median(seconds[way]),
+                         "times_plain_loop": statistics.median(ratios)})  # fmt: skip
+    record = {"images": IMAGES, "rounds": ROUNDS, "rows": rows, "facts": facts(denoiser)}
+    (Path(__file__).parent / "results" / "classify-speed.json").write_text(json.dumps(record, indent=1) + "\n")
+    table = Table(title=f"{IMAGES} images, stages [5, 20] keep [5, 1], median of {ROUNDS} rounds")
+    for head in ("model", "way", "images/s", "times the plain loop"):
+        table.add_column(head)
+    for row in rows:
+        table.add_row(row["model"], row["way"], f"{row['images_per_second']:.2f}", f"{row['times_plain_loop']:.2f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

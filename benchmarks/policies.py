@@ -1,0 +1,123 @@
+"""Accuracy against network evaluations for every policy, on the bundled images.
+
+All errors (every class on 20 evenly spaced time steps) are computed once and kept; each policy then plays on them,
+which gives exactly the decisions that it would make. `python benchmarks/policies.py fashion-unet` writes
+`benchmarks/results/policies-fashion-unet.json` and `.npz`; with the latter there, nothing is computed anew.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import bigain
+from bigain.bench.runner import facts
+from bigain.classify.board import Board
+from bigain.classify.calibration import fit_scale
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.decision import distances, ranking
+from bigain.classify.policies import Exhaustive, parse_policy
+from bigain.classify.trials import Deck, mixed
+from bigain.data.fashion_mnist import fashion_sample
+from bigain.metrics.intervals import wilson
+from bigain.metrics.paired import share_difference
+
+RESULTS = Path(__file__).parent / "results"
+REFERENCE = "stages(trials=(5, 20), keep=(5, 1))"
+POLICIES = [
+    *(f"exhaustive({n})" for n in (1, 2, 4, 5, 10, 20)),
+    REFERENCE,
+    "stages(trials=(5, 20), keep=(3, 1))",
+    "stages(trials=(5, 10), keep=(5, 1))",
+    "stages(trials=(4, 10, 20), keep=(5, 2, 1))",
+    "stages(trials=(2, 5, 10, 20), keep=(5, 3, 2, 1))",
+    *(f"race(confidence={c}, first={f})" for f in (2, 3, 4) for c in (0.2, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)),
+]
+
+
+def errors_of(name: str, path: Path) -> dict[str, np.ndarray]:
+    """Every class on every trial: computed, or read where they were kept."""
+    if path.is_file():
+        with np.load(path) as kept:
+            return dict(kept)
+    sample = fashion_sample()
+    classifier = DiffusionClassifier(bigain.load(name), range(10), Exhaustive(20))
+    found = [None] * len(sample.images)
+    for number, decision in track(
+        classifier.stream(sample.images), f"errors of {name}", len(found), console=Console(stderr=True)
+    ):
+        found[number] = decision.errors
+    arrays = {"errors": np.stack(found).astype(np.float32), "truth": sample.labels}
+    np.savez_compressed(path, **arrays)
+    return arrays
+
+
+def play(policy: object, deck: Deck, errors: np.ndarray, column: dict[int, int]) -> Board:
+    """What the policy does with one image whose errors are known."""
+    board = Board.empty(len(errors))
+    for trials in policy.rounds(board, deck):
+        board.add(trials, errors[np.ix_(board.alive, [column[trial.t] for trial in trials])])
+    return board
+
+
+def main(name: str) -> None:
+    kept = errors_of(name, RESULTS / f"policies-{name}.npz")
+    errors, truth = kept["errors"].astype(np.float64), kept["truth"]
+    denoiser = bigain.load(name)
+    column = {t: i for i, t in enumerate(range(25, 1000, 50))}
+    decks = {"even": "even", "informative": denoiser.measured_steps()}
+    rows, reference = [], None
+    for text in POLICIES:
+        for trials, steps in decks.items():
+            if text.startswith("exhaustive") and trials == "even" and 20 % parse_policy(text).trials:
+                continue
+            if trials == "even" and text.startswith("exhaustive") and text != "exhaustive(20)":
+                deck_steps = tuple(
+                    np.array(sorted(column))[20 // parse_policy(text).trials // 2 :: 20 // parse_policy(text).trials]
+                )
+            else:
+                deck_steps = steps
+            boards = [
+                play(parse_policy(text), Deck(deck_steps, 1000, mixed(0, i)), row, column)
+                for i, row in enumerate(errors)
+            ]
+            right = np.array([ranking(board)[0] for board in boards]) == truth
+            if text == REFERENCE and trials == "even":
+                reference = right
+            share = wilson(int(right.sum()), len(right))
+            spent = float(np.mean([(~np.isnan(board.errors)).sum() for board in boards]))
+            rows.append({"policy": text, "trials": trials, "evaluations": spent, "right": right.tolist(),
+                         "accuracy": share.value, "low": share.low, "high": share.high})  # fmt: skip
+    for row in rows:
+        change = share_difference(np.array(row.pop("right")), reference)
+        row["change"] = {"value": change.value, "low": change.low, "high": change.high}
+    half = len(truth) // 2
+    gaps = np.stack([distances(row, int(row.mean(1).argmin())) for row in errors])
+    fitted = fit_scale(gaps[:half], truth[:half], 4 * 16 * 16 / 2)
+    after = fit_scale(gaps[half:], truth[half:], fitted.scale)
+    record = {
+        "model": name, "n": len(truth), "seed": 0, "reference": REFERENCE, "rows": rows, "facts": facts(denoiser),
+        "calibration": {"scale": fitted.scale, "n": half, "ece_uncalibrated": float(fit_scale(
+            gaps[half:], truth[half:], 4 * 16 * 16 / 2).ece_before), "ece_held_out": after.ece_before},
+    }  # fmt: skip
+    (RESULTS / f"policies-{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    table = Table(title=f"{name}, {len(truth)} bundled test images, seed 0")
+    for head in ("policy", "trials", "evaluations", "accuracy", "against the reference"):
+        table.add_column(head)
+    for row in sorted(rows, key=lambda row: row["evaluations"]):
+        change = row["change"]
+        table.add_row(
+            row["policy"], row["trials"], f"{row['evaluations']:.1f}",
+            f"{row['accuracy']:.1%} [{row['low']:.1%}, {row['high']:.1%}]",
+            f"{100 * change['value']:+.1f} [{100 * change['low']:+.1f}, {100 * change['high']:+.1f}]",
+        )  # fmt: skip
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ["fashion-unet", "fashion-dit"]:
+        main(name)

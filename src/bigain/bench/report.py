@@ -1,0 +1,287 @@
+"""Tables from records: both talents and the cost of every setting, with intervals and paired tests."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bigain.bench.runner import FILE
+from bigain.bench.store import DecisionRow, Store
+from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, wilson
+from bigain.metrics.multilabel import macro_precision, ranking_precision
+from bigain.metrics.paired import holm, mcnemar, share_difference
+from bigain.plots import write_figures
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting: what is known of it, None where it was not measured."""
+
+    label: str
+    name: str
+    values: dict[str, Any]
+    accuracy: Share | None = None
+    ranking: Estimate | None = None  # label-ranking average precision, multi-label only
+    macro: float | None = None  # class-macro average precision, multi-label only
+    change: Estimate | None = None  # of accuracy against the uncompressed model, on the same images
+    p: float | None = None  # McNemar, Holm over the table
+    agreement: Share | None = None  # same label as the uncompressed model
+    evaluations: float | None = None  # a decision
+    seconds: float | None = None  # an evaluation
+    flops: int | None = None
+    saved: float | None = None
+    samples: dict[str, Any] | None = None
+    paper: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All settings of a record."""
+
+    title: str
+    about: str
+    experiment: dict[str, Any]
+    sessions: list[dict[str, Any]]
+    rows: list[Row]
+    examples: dict[str, list[bytes]]  # PNGs of the first generated images of each setting
+
+
+def find_record(place: Path) -> Path:
+    """A record file, or the one in a run folder."""
+    path = place / FILE if place.is_dir() else place
+    if not path.is_file():
+        raise FileNotFoundError(f"no record {path}; `bigain run FILE --out {place}` makes one")
+    return path
+
+
+def read_report(place: Path) -> Report:
+    store = Store(find_record(place), read_only=True)
+    meta = store.meta()
+    found = store.settings()
+    decisions = {label: store.decisions(number) for number, label, _ in found}
+    measures = {label: store.measures(number) for number, label, _ in found}
+    dense = next((label for _, label, spec in found if not spec["attach"]), None)
+    rows = [
+        make_row(label, spec, decisions[label], measures[label], decisions.get(dense or ""), measures.get(dense or ""))
+        for _, label, spec in found
+    ]
+    rows = [with_paper(row, meta["paper"]) for row in correct(rows)]
+    examples = {label: [r.example for r in store.generated(number) if r.example] for number, label, _ in found}
+    store.close()
+    return Report(meta["title"], meta["about"], meta["experiment"], meta["sessions"], rows, examples)
+
+
+Decisions = dict[str, DecisionRow]
+
+
+def make_row(
+    label: str, spec: dict[str, Any], own: Decisions, measured: dict[str, Any], dense: Decisions | None, base: Any
+) -> Row:
+    row: dict[str, Any] = {"label": label, "name": spec["name"], "values": spec["values"]}
+    if own:
+        row |= classification(own)
+    if own and dense and own is not dense:
+        row |= comparison(own, dense)
+    flops = measured.get("flops")
+    row |= {"flops": flops, "samples": measured.get("samples")}
+    if flops and base and base.get("flops"):
+        row["saved"] = 1 - flops / base["flops"]
+    return Row(**row)
+
+
+def classification(own: Decisions) -> dict[str, Any]:
+    rows = list(own.values())
+    found: dict[str, Any] = {
+        "accuracy": wilson(sum(right(r) for r in rows), len(rows)),
+        "evaluations": float(np.mean([r.evaluations for r in rows])),
+        "seconds": float(np.median([r.seconds / r.evaluations for r in rows])),
+    }
+    if any(len(r.truth) != 1 for r in rows):
+        labels = np.zeros((len(rows), len(rows[0].ranking)), dtype=bool)
+        for place, r in zip(labels, rows, strict=True):
+            place[list(r.truth)] = True
+        found["ranking"] = bootstrap_mean(ranking_precision(np.array([r.ranking for r in rows]), labels))
+        found["macro"] = macro_precision(np.array([r.chances for r in rows]), labels)
+    return found
+
+
+def comparison(own: Decisions, dense: Decisions) -> dict[str, Any]:
+    """Against the uncompressed model, on the images that both have seen."""
+    names = sorted(own.keys() & dense.keys())
+    a, b = (np.array([right(side[name]) for name in names]) for side in (own, dense))
+    same = sum(own[name].predicted == dense[name].predicted for name in names)
+    return {"change": share_difference(a, b), "p": mcnemar(a, b).p, "agreement": wilson(same, len(names))}
+
+
+def right(row: DecisionRow) -> bool:
+    """For several labels: the winner is one of them."""
+    return row.predicted in row.truth
+
+
+def correct(rows: list[Row]) -> list[Row]:
+    """p-values corrected for their number (Holm)."""
+    tested = [row for row in rows if row.p is not None]
+    corrected = (
+        dict(zip([row.label for row in tested], holm(np.array([row.p for row in tested])), strict=True))
+        if tested
+        else {}
+    )
+    return [Row(**(vars(row) | {"p": float(corrected[row.label])})) if row.p is not None else row for row in rows]
+
+
+def with_paper(row: Row, paper: Sequence[dict[str, Any]]) -> Row:
+    for numbers in paper:
+        values = {key: numbers.get(key) for key in row.values}
+        if numbers.get("name") == row.name and values == row.values:
+            return Row(**(vars(row) | {"paper": numbers}))
+    return row
+
+
+class Column(NamedTuple):
+    """A column of the table: its head and the text of a row, empty where there is nothing to say."""
+
+    head: str
+    text: Callable[[Row], str]
+
+
+def percent(value: Any) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def interval(found: Any) -> str:
+    return "" if found is None else f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def signed(found: Estimate | None) -> str:
+    if found is None:
+        return ""
+    return f"{100 * found.value:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def sample(row: Row, key: str) -> Any:
+    return (row.samples or {}).get(key)
+
+
+def distance_names(rows: Sequence[Row]) -> list[str]:
+    keys = [key for row in rows for key in (row.samples or {}) if isinstance(sample(row, key), dict)]
+    return list(dict.fromkeys(key for key in keys if "floor" in next(sample(r, key) for r in rows if sample(r, key))))
+
+
+def columns(report: Report) -> list[Column]:
+    """The columns that say something for at least one row."""
+    wanted = [
+        Column("setting", lambda r: r.label),
+        Column("accuracy %", lambda r: interval(r.accuracy)),
+        Column("n", lambda r: str(r.accuracy.n) if r.accuracy else ""),
+        Column("LRAP %", lambda r: interval(r.ranking)),
+        Column("macro AP %", lambda r: percent(r.macro)),
+        Column("against uncompressed", lambda r: signed(r.change)),
+        Column("p (McNemar, Holm)", lambda r: "" if r.p is None else f"{r.p:.2g}"),
+        Column("same label %", lambda r: percent(r.agreement.value if r.agreement else None)),
+        Column("evaluations", lambda r: "" if r.evaluations is None else f"{r.evaluations:.0f}"),
+        *(distance_column(name) for name in distance_names(report.rows)),
+        Column("recognised %", lambda r: percent((sample(r, "recognised") or {}).get("value"))),
+        Column("SSIM", lambda r: f"{sample(r, 'ssim')['value']:.3f}" if sample(r, "ssim") else ""),
+        Column("spectrum dB", lambda r: f"{sample(r, 'spectral_distance'):.2f}" if r.samples else ""),
+        Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
+        Column("saved %", lambda r: percent(r.saved)),
+        *(paper_column(key) for key in paper_keys(report.rows)),
+    ]
+    return [column for column in wanted if any(column.text(row) for row in report.rows)]
+
+
+def distance_column(name: str) -> Column:
+    def text(row: Row) -> str:
+        found = sample(row, name)
+        digits = 4 if name.startswith("K") else 2
+        return "" if found is None else f"{found['value']:.{digits}f} ± {found['error']:.{digits}f}"
+
+    return Column(name, text)
+
+
+def paper_keys(rows: Sequence[Row]) -> list[str]:
+    known = {"name", "source", *(key for row in rows for key in row.values)}
+    return list(dict.fromkeys(key for row in rows for key in (row.paper or {}) if key not in known))
+
+
+def paper_column(key: str) -> Column:
+    return Column(f"paper: {key}", lambda row: str((row.paper or {}).get(key, "")))
+
+
+def footnote(report: Report) -> str:
+    """n, seed, policy, machine: what a number needs to mean something."""
+    found, session = report.experiment, (report.sessions or [{}])[-1]
+    words = [
+        f"model {found['model']}, data {found['data']}",
+        f"seed {found['seed']}, policy {found['policy']}, {found['trials']} trials",
+        "intervals 95 %: Wilson for shares, Tango for differences on the same images",
+    ]
+    floors = {
+        f"{name} of real against real {sample(row, name)['floor']:.2f} (n = {sample(row, name)['n']})"
+        for row in report.rows
+        for name in distance_names(report.rows)
+        if sample(row, name) and name.startswith("F")
+    }
+    words += sorted(floors)
+    words.append(f"bigain {session.get('bigain')}, torch {session.get('torch')}, {session.get('machine')}")
+    return "; ".join(words) + "."
+
+
+def markdown(report: Report) -> str:
+    heads = columns(report)
+    lines = [f"## {report.title}", "", report.about, ""] if report.about else [f"## {report.title}", ""]
+    lines += ["| " + " | ".join(column.head for column in heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(column.text(row) for column in heads) + " |" for row in report.rows]
+    return "\n".join([*lines, "", footnote(report), ""])
+
+
+def comma_separated(report: Report) -> str:
+    heads = columns(report)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.head for column in heads])
+    writer.writerows([[column.text(row) for column in heads] for row in report.rows])
+    return text.getvalue()
+
+
+def latex(report: Report) -> str:
+    heads = columns(report)
+
+    def line(cells: list[str]) -> str:
+        return " & ".join(escaped(cell) for cell in cells) + r" \\"
+
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+            r"\toprule",
+            line([column.head for column in heads]),
+            r"\midrule",
+            *(line([column.text(row) for column in heads]) for row in report.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            f"% {footnote(report)}",
+            "",
+        ]
+    )
+
+
+def escaped(text: str) -> str:
+    for sign in "&%_#":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("±", r"$\pm$")
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {"markdown": markdown, "csv": comma_separated, "latex": latex}
+ENDINGS = {"markdown": "md", "csv": "csv", "latex": "tex"}
+
+
+def write_report(report: Report, folder: Path) -> None:
+    """The table in all formats, and the figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, render in FORMATS.items():
+        (folder / f"table.{ENDINGS[name]}").write_text(render(report))
+    write_figures(report, folder)
