@@ -169,3 +169,17 @@ def test_schedule_starts_at_high_noise():
     where = call(grid)._replace(t=torch.tensor([999, 0, 333]))
     alpha = KVDownsample(alpha=(0.8, 1.1)).plan(x, where).alpha
     torch.testing.assert_close(alpha, torch.tensor([0.8, 1.1, 1.0]).view(3, 1, 1))
+
+
+def test_a_pattern_for_each_row():
+    grid = Grid(8, 8)
+    operator = ToMe(0.75, pattern="row", seed=2)
+    assert operator.draws
+    x = tokens(grid)[:1].expand(3, -1, -1)
+    plan = operator.plan(x, call(grid, rows=3, draw=5, site=1))
+    places = (draw_bits(2, torch.tensor(5), 1, 3 * 16) % 4).view(3, 16)
+    cells = references.cells(8, 8, 2)
+    for row in range(3):
+        chosen = [cell[place] for cell, place in zip(cells, places[row], strict=True)]
+        assert len(plan.group[row, chosen].unique()) == 16
+    assert not torch.equal(plan.group[0], plan.group[1])

@@ -54,7 +54,7 @@ def judge_samples(
     images = generate(denoiser, labels, sampling)
     found, predicted = predict(features, images)
     real, _ = predict(features, test)
-    distance = frechet_to_real(found.numpy(), real.numpy(), features="fashion", source="the test images")
+    distance = frechet_to_real(found.numpy(), real.numpy(), features=features.name, source="the test images")
     return {"recognised": wilson(int((predicted == torch.tensor(labels)).sum()), count), "distance": distance}
 
 
@@ -106,7 +106,7 @@ def card_text(card: dict[str, Any]) -> str:
     if "samples" in card:
         share, distance = card["samples"]["recognised"], card["samples"]["distance"]
         lines += [
-            f"- Guided samples recognised as their class by fashion-features: {share['value']:.1%} "
+            f"- Guided samples recognised as their class by {distance['features']}-features: {share['value']:.1%} "
             f"[{share['low']:.1%}, {share['high']:.1%}], n = {share['n']}.",
             f"- {distance['name']} to {distance['reference']}: {distance['value']:.2f} ± {distance['error']:.2f} "
             f"(real against real at n = {distance['n']}: {distance['floor']:.2f}).",

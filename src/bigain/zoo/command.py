@@ -13,6 +13,7 @@ from rich.progress import Progress
 from bigain.backbones.denoiser import Frame
 from bigain.classify.images import to_tensors
 from bigain.data.arrays import LabelledImages
+from bigain.data.cifar10 import cifar10
 from bigain.data.fashion_mnist import fashion_mnist, fashion_sample, sample_rows
 from bigain.metrics.intervals import wilson
 from bigain.progress import progress_bars
@@ -22,7 +23,7 @@ from bigain.zoo.loop import SMOKE, Data, Trainer
 from bigain.zoo.recipes import RECIPES
 from bigain.zoo.shelf import SHELF
 
-FEATURES = "fashion-features"
+FEATURES = {"fashion-features": "fashion-mnist", "cifar-features": "cifar-10"}  # name -> data
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,15 @@ class Options:
 
 def train_named(name: str, out: Path, options: Options, console: Console) -> None:
     """Train a model by name into a folder."""
-    if name not in (*RECIPES, FEATURES):
-        raise ValueError(miss("model to train", name, (*RECIPES, FEATURES)))
+    if name not in (*RECIPES, *FEATURES):
+        raise ValueError(miss("model to train", name, (*RECIPES, *FEATURES)))
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    found = smoke_data() if options.smoke else whole_data(options.data)
+    data = FEATURES[name] if name in FEATURES else RECIPES[name].data
+    found = smoke_data() if options.smoke else training_data(data, options.data)
     with progress_bars(console) as bars:
-        if name == FEATURES:
-            finish_features(out, found, options.seed, 1 if options.smoke else 6, bars)
+        if name in FEATURES:
+            finish_features(name, out, found, options.seed, 1 if options.smoke else 6, bars)
             return
         recipe = replace(RECIPES[name], seed=options.seed)
         if options.smoke:
@@ -70,10 +72,17 @@ def learn(trainer: Trainer, stop_after: int | None, bars: Progress) -> None:
     trainer.learn(stop_after, show)
 
 
-def whole_data(root: str | None) -> Data:
-    features = SHELF / FEATURES
-    network = load_features(features) if (features / "config.json").is_file() else None
-    return Data(fashion_mnist("train", root), fashion_mnist("test", root), sample_rows(), network)
+def training_data(name: str, root: str | None) -> Data:
+    """A data set's two splits, the test rows that come with the package, and the features to judge samples by."""
+    if name == "cifar-10":
+        return Data(cifar10("train", root), cifar10("test", root), np.array([], dtype=int), shelved(name))
+    return Data(fashion_mnist("train", root), fashion_mnist("test", root), sample_rows(), shelved(name))
+
+
+def shelved(data: str) -> FeatureNet | None:
+    """The feature network for a data set, where it was trained."""
+    folder = SHELF / next(name for name, own in FEATURES.items() if own == data)
+    return load_features(folder) if (folder / "config.json").is_file() else None
 
 
 def smoke_data() -> Data:
@@ -84,23 +93,24 @@ def smoke_data() -> Data:
     return Data(train, test, np.array([], dtype=int), FeatureNet().eval())
 
 
-def finish_features(out: Path, data: Data, seed: int, epochs: int, bars: Progress) -> None:
-    """Train the feature network, test it on all test images, and write its card."""
-    frame = Frame(28, 1, 2)
+def finish_features(name: str, out: Path, data: Data, seed: int, epochs: int, bars: Progress) -> None:
+    """Train a feature network, test it on all test images, and write its card."""
+    frame = Frame(28, 1, 2) if data.train.images.ndim == 3 else Frame(32, 3, 0)
     images, labels = to_tensors(list(data.train.images), frame), torch.from_numpy(data.train.labels)
-    task = bars.add_task(FEATURES, total=epochs * len(images))
+    short = name.removesuffix("-features")
+    task = bars.add_task(name, total=epochs * len(images))
 
     def show(rows: int, loss: float) -> None:
-        bars.update(task, advance=rows, description=f"{FEATURES}  loss {loss:.4f}")
+        bars.update(task, advance=rows, description=f"{name}  loss {loss:.4f}")
 
     started = time.perf_counter()
-    save_features(out, train_features(images, labels, epochs=epochs, seed=seed, progress=show))
+    save_features(out, train_features(short, images, labels, epochs=epochs, seed=seed, progress=show))
     seconds = time.perf_counter() - started
     _, predicted = predict(load_features(out), to_tensors(list(data.test.images), frame))
     share = wilson(int((predicted.numpy() == data.test.labels).sum()), len(data.test.labels))
-    text = f"A small classifier of Fashion-MNIST whose features serve FD-fashion: {share} on the test set"
+    text = f"A small classifier of {FEATURES[name]} whose features serve FD-{short}: {share} on the test set"
     card = {
-        "name": FEATURES,
+        "name": name,
         "summary": text,
         "accuracy": share._asdict(),
         "epochs": epochs,
@@ -108,4 +118,4 @@ def finish_features(out: Path, data: Data, seed: int, epochs: int, bars: Progres
         "seconds": seconds,
     }
     (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    (out / "card.md").write_text(f"# {FEATURES}\n\n{text}. Trained by `bigain train {FEATURES}` in {seconds:.0f} s.\n")
+    (out / "card.md").write_text(f"# {name}\n\n{text}. Trained by `bigain train {name}` in {seconds:.0f} s.\n")

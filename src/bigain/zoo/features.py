@@ -1,4 +1,4 @@
-"""A small image classifier whose features serve the Fréchet distance ("FD-fashion"); it is not a diffusion model."""
+"""Small image classifiers whose features serve the Fréchet distance ("FD-fashion"); they are no diffusion models."""
 
 import itertools
 import json
@@ -14,9 +14,10 @@ from torch.nn import functional as F
 class FeatureNet(nn.Module):
     """Convolutions and a layer of 128 features, and one linear layer to classes, for 32 x 32 images in [-1, 1]."""
 
-    def __init__(self, channels: int = 1, classes: int = 10, width: int = 32) -> None:
+    def __init__(self, name: str = "fashion", channels: int = 1, classes: int = 10, width: int = 32) -> None:
         super().__init__()
-        self.options = {"channels": channels, "classes": classes, "width": width}
+        self.name = name  # of the distances in these features
+        self.options = {"name": name, "channels": channels, "classes": classes, "width": width}
         sides = (channels, width, 2 * width, 4 * width)
         layers: list[nn.Module] = []
         for a, b in itertools.pairwise(sides):
@@ -30,16 +31,20 @@ class FeatureNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, c, 32, 32) -> (B, classes)."""
-        return self.head(F.dropout(F.relu(self.features(images)), 0.3, self.training))
+        return self.classify(self.features(images))
+
+    def classify(self, features: Tensor) -> Tensor:
+        """(B, 128) -> (B, classes)."""
+        return self.head(F.dropout(F.relu(features), 0.3, self.training))
 
 
 def train_features(
-    images: Tensor, labels: Tensor, *, epochs: int = 6, batch: int = 128, seed: int = 0,
+    name: str, images: Tensor, labels: Tensor, *, epochs: int = 6, batch: int = 128, seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> FeatureNet:  # fmt: skip
     """Plain supervised training with a one-cycle rate and small shifts: (N, c, 32, 32), (N,) -> network."""
     torch.manual_seed(seed)
-    network = FeatureNet(images.shape[1]).train()
+    network = FeatureNet(name, images.shape[1]).train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.02)
     steps = epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=3e-3, total_steps=steps)
@@ -63,7 +68,7 @@ def predict(network: FeatureNet, images: Tensor) -> tuple[Tensor, Tensor]:
     """Features and predicted classes: (B, c, 32, 32) -> (B, 128), (B,)."""
     parts = [network.features(part) for part in images.split(256)]
     features = torch.cat(parts)
-    return features, network.head(features).argmax(1)
+    return features, network.classify(features).argmax(1)
 
 
 def save_features(folder: Path, network: FeatureNet) -> None:

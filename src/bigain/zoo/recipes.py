@@ -77,5 +77,27 @@ RECIPES: dict[str, Recipe] = {
             samples=320_000,
             prompt_tokens=4,
         ),
+        Recipe(
+            name="cifar-unet",
+            data="cifar-10",
+            family="unet",
+            frame=(32, 3, 0),
+            architecture={
+                "sample_size": 16,
+                "in_channels": 12,
+                "out_channels": 12,
+                "block_out_channels": [48, 96],
+                "layers_per_block": 1,
+                "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+                "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D"],
+                "attention_head_dim": [3, 6],
+                "cross_attention_dim": 64,
+                "norm_num_groups": 8,
+                "use_linear_projection": True,
+            },
+            schedule=SCALED_LINEAR,
+            samples=400_000,
+            prompt_tokens=4,
+        ),
     )
 }
