@@ -1,48 +1,22 @@
 """Whole pipelines, tiny, written to disk and read back: compressed they differ, restored they give the same bits."""
 
-import json
 from typing import Any
 
 import diffusers
 import numpy as np
 import pytest
 import torch
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
+from transformers import CLIPTextModelWithProjection
 
 import bigain
 from models import BACKBONES, EXAMPLES, TEXT_WIDTH, awake, traces
+from pipelines import text_encoder, tokenizer
 
 PROMPT = "a photo of a cat"
 NAMES = ["sd", "sdxl", "controlnet", "dit"]
 
 # diffusers' Euler scheduler gives numpy 2 a tensor
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
-
-
-def tokenizer(folder):
-    """Letters as the whole vocabulary, and one merge."""
-    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    words = [*letters, *(letter + "</w>" for letter in letters), "ca", "<|startoftext|>", "<|endoftext|>"]
-    folder.mkdir()
-    (folder / "vocab.json").write_text(json.dumps({word: i for i, word in enumerate(words)}))
-    (folder / "merges.txt").write_text("#version: 0.2\nc a\n")
-    return CLIPTokenizer.from_pretrained(folder, model_max_length=16)
-
-
-def text_encoder(kind=CLIPTextModel, **changes: Any):
-    config = CLIPTextConfig(
-        vocab_size=60,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=16,
-        bos_token_id=53,
-        eos_token_id=54,
-        pad_token_id=54,
-        **changes,
-    )
-    return kind(config).eval()
 
 
 def vae():

@@ -76,7 +76,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     """Draw in our style, whatever the user's is, and leave the user's as it was."""
 
     @functools.wraps(draw)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+    def drawing(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             from matplotlib import style
         except ModuleNotFoundError:
@@ -84,19 +84,24 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
         with style.context(["default", STYLE]):
             return draw(*args, **kwargs)
 
-    return wrapped
+    return drawing
 
 
-def new_figure(width: float, height: float, title: str, caption: str) -> "Figure":
-    """An empty figure in inches, with a title above and what a reader must know below."""
+def new_figure(width: float, height: float, title: str, caption: str, top: float | None = None) -> "Figure":
+    """An empty figure in inches, with a title above, at `top` if it is not laid out, and a caption below."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure((width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(textwrap.fill(title, int(10 * width)), fontsize=11, fontweight="bold", x=0.01, ha="left")
-    figure.supxlabel(textwrap.fill(caption, int(14.5 * width)), fontsize=7.5, color=GREY, x=0.01, ha="left")
+    title, caption = wrapped(title, int(10 * width)), wrapped(caption, int(14.5 * width))
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left", y=top)
+    figure.supxlabel(caption, fontsize=7.5, color=GREY, x=0.01, ha="left")
     return figure
+
+
+def wrapped(text: str, width: int) -> str:
+    return textwrap.fill(text, width, break_on_hyphens=False)
 
 
 def save_figure(figure: "Figure", path: Path) -> Path:
@@ -241,10 +246,10 @@ def curves(report: "Report", what: str = "accuracy") -> "Figure":
         draw_band(axes, point(dense, what) if dense else None)
         draw_floor(axes, report, what)
         for i, (name, line) in enumerate(lines.items()):
-            shift = 0.012 * (values[-1] - values[0]) * (i - (len(lines) - 1) / 2)  # so that bars do not hide each other
+            shift = 0.015 * (values[-1] - values[0]) * (i - (len(lines) - 1) / 2)  # so that bars do not hide each other
             x = [row.values[variable] + shift for row in line]
             draw_points(axes, x, [p for row in line if (p := point(row, what))], look[line[0].name], label=name)
-        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.set_xticks(values, [f"{value:g}".replace("-", "−") for value in values])
         axes.grid(visible=False, axis="x")
         axes.set_xlabel(VARIABLES.get(variable, variable))
     panels[0].set_ylabel(label_of(what))
@@ -262,10 +267,8 @@ def changes(report: "Report") -> "Figure":
         )
     look = looks(report)
     found = [Point(100 * c.value, 100 * c.low, 100 * c.high, c.n) for row in rows if (c := row.change)]
-    words = caption(
-        report,
-        f"95 % Tango intervals on the same images, {counted(p.n for p in found)}; filled: p < 0.05 (McNemar, Holm over all settings)",
-    )
+    intervals = f"95 % Tango intervals on the same images, {counted(p.n for p in found)}"
+    words = caption(report, f"{intervals}; filled: p < 0.05 (McNemar, Holm over all settings)")
     title = f"{report.title}: change of accuracy against uncompressed"
     figure = new_figure(8.0, 1.5 + 0.24 * len(rows), title, words)
     axes = figure.subplots()
@@ -307,11 +310,9 @@ def pareto(report: "Report", cost: Cost = "saved") -> "Figure":
     found = {what: places for what, places in found.items() if len(places) > 1}
     if not found:
         raise NothingToDrawError(f"{report.title!r} has no two settings with a result and {COSTS[cost]}")
-    points = [p for places in found.values() for _, p, _ in places]
-    bars = "; ".join(f"{what} {interval_of(what)}" for what in found)
-    words = caption(
-        report, f"Bars: {bars}; {counted(p.n for p in points)}. Grey line: nothing better by value at this cost or less"
-    )
+    bars = [f"{what} {interval_of(what)}, {counted(p.n for _, p, _ in places)}" for what, places in found.items()]
+    reach = "this saving or more" if cost == "saved" else "this cost or less"
+    words = caption(report, f"Bars: {'; '.join(bars)}", f"Grey: the best value at {reach}")
     title = f"{report.title}: {' and '.join(found)} against {COSTS[cost].split(',')[0]}"
     figure = new_figure(2.4 + 3.6 * len(found), 4.0, title, words)
     panels = np.atleast_1d(figure.subplots(1, len(found)))
@@ -319,7 +320,7 @@ def pareto(report: "Report", cost: Cost = "saved") -> "Figure":
     for axes, (what, places) in zip(panels, found.items(), strict=True):
         draw_front(axes, [(x, p.value) for x, p, _ in places], more=cost == "saved", high=what in UNITS)
         for name in dict.fromkeys(row.name for _, _, row in places):
-            line = sorted((x, p) for x, p, row in places if row.name == name)
+            line = [(x, p) for x, p, row in places if row.name == name]
             label = "uncompressed" if dense and name == dense.name else name
             draw_points(axes, [x for x, _ in line], [p for _, p in line], look[name], linewidth=0.8, label=label)
         axes.set_xlabel(COSTS[cost])
@@ -329,13 +330,14 @@ def pareto(report: "Report", cost: Cost = "saved") -> "Figure":
 
 
 def draw_front(axes: "Axes", places: list[tuple[float, float]], *, more: bool, high: bool) -> None:
-    """The settings that none beats in both: `more` of the cost is better, `high` values are better."""
+    """The best value to be had at each cost: `more` of the cost is better, `high` values are better."""
     side, up = (-1 if more else 1), (1 if high else -1)
     front: list[tuple[float, float]] = []
     for x, y in sorted(places, key=lambda place: (side * place[0], -up * place[1])):
         if not front or up * y > up * front[-1][1]:
             front.append((x, y))
-    axes.plot(*zip(*front, strict=True), drawstyle="steps-post", color="#BBBBBB", linewidth=4, zorder=1)
+    front.append((max(places, key=lambda place: side * place[0])[0], front[-1][1]))
+    axes.plot(*zip(*front, strict=True), drawstyle="steps-post", color="#CCCCCC", linewidth=4, zorder=1)
 
 
 @styled
@@ -365,7 +367,10 @@ def spectra(report: "Report") -> "Figure":
         for row in [r for r in rows if r is dense]:
             draw_spectrum(axes, row, "uncompressed", color="black", linestyle="--", linewidth=1)
         axes.set_title(name if own else "uncompressed", loc="left", fontweight="bold")
-        axes.legend(fontsize=6.5, handlelength=1.2, borderaxespad=0.2, labelspacing=0.2)
+        axes.legend(loc="lower left", fontsize=6.5, handlelength=1.2, borderaxespad=0.2, labelspacing=0.2)
+    low, high = panels[0].get_ylim()
+    share = min(0.8, 0.07 * max(len(axes.lines) for axes in panels))  # of the height, for the legends
+    panels[0].set_ylim(low - share / (1 - share) * (high - low), high)
     for axes in panels[len(names) :]:
         axes.remove()
     for axes in panels[len(names) - across : len(names)]:  # the lowest of each column
@@ -401,12 +406,15 @@ def gallery(report: "Report", labels: Sequence[str] | None = None, columns: int 
     side = sheet.shape[1] / across
     words = caption(report, f"Images 1 to {across} of each setting; a column has one seed and one subject")
     title = f"{report.title}: the same seeds under each setting"
-    margin = 0.4 + 0.075 * max(len(label) for label in chosen)
-    figure = new_figure(margin + 0.62 * across, 1.1 + 0.62 * len(chosen), title, words)
-    axes = figure.subplots()
-    axes.imshow(sheet, interpolation="nearest")
+    cell, left, edge = 0.62, 0.3 + 0.075 * max(len(label) for label in chosen), 0.45  # inches
+    width, height = left + cell * across + 0.1, edge + cell * len(chosen) + edge
+    figure = new_figure(width, height, title, words, top=1 - 0.05 / height)
+    axes = figure.add_axes((left / width, edge / height, cell * across / width, cell * len(chosen) / height))
+    axes.imshow(sheet, interpolation="nearest", aspect="auto")
     axes.set_xticks([])
-    axes.set_yticks([(i + 0.5) * side - 0.5 for i in range(len(chosen))], chosen)
+    dense = uncompressed(report)
+    names = ["uncompressed" if dense and label == dense.label else label for label in chosen]
+    axes.set_yticks([(i + 0.5) * side - 0.5 for i in range(len(chosen))], names)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -424,6 +432,8 @@ def as_pixels(data: bytes) -> np.ndarray:
 @styled
 def loss_curve(card: dict[str, Any]) -> "Figure":
     """How did a bundled model learn? From its card."""
+    from matplotlib.ticker import LogFormatter
+
     curve = card.get("curve")
     if not curve:
         raise NothingToDrawError(f"the card of {card.get('name')} has no curve; only noise predictors have one")
@@ -435,6 +445,8 @@ def loss_curve(card: dict[str, Any]) -> "Figure":
     for key, text, colour in (("loss", "training", COLOURS[1]), ("validation", "validation", COLOURS[0])):
         axes.plot(samples, [place[key] for place in curve], color=colour, marker=".", label=text)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
     axes.set_xlabel("training samples, thousands")
     axes.set_ylabel("mean squared error of the noise")
     axes.legend()

@@ -1,5 +1,6 @@
 """Class-conditional models of the bundled kind: a plain diffusers model and, for a U-Net, its learned prompts."""
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,9 +108,9 @@ PROMPTS = "prompts.safetensors"
 def save_labelled(folder: Path, denoiser: LabelledDenoiser, family: str) -> None:
     """Write float16 weights and JSON: `model/` is a plain diffusers model, the rest is ours."""
     folder.mkdir(parents=True, exist_ok=True)
-    half: Any = denoiser.labelled.model.to(torch.float16)
+    half: Any = copy.deepcopy(denoiser.labelled.model)
+    nn.Module.half(half)  # diffusers' own warns of modules to keep in float32, of which there are none
     half.save_pretrained(folder / "model")
-    denoiser.labelled.model.float()
     if denoiser.labelled.prompts is not None:
         save_file({"prompts": denoiser.labelled.prompts.detach().half().contiguous()}, folder / PROMPTS)
     config = {

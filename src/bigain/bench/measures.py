@@ -24,6 +24,7 @@ from bigain.pictures import from_picture
 from bigain.zoo.features import load_features, predict
 from bigain.zoo.shelf import folder_of
 
+FEW = 100
 REAL = 5000  # real images at most that generated ones are compared with
 
 
@@ -62,7 +63,8 @@ class Judge:
         if real_features is not None:
             features, predicted = self.predict(images)
             source = f"{self.run.data.name} {self.run.data.split}"
-            for distance in (frechet_to_real, kernel_to_real):
+            few = len(images) < FEW  # too few for a kernel distance in blocks
+            for distance in (frechet_to_real,) if few else (frechet_to_real, kernel_to_real):
                 value = distance(features, real_features, features=named(self.features), source=source)
                 found[value.name] = value._asdict()
             if predicted is not None:

@@ -32,6 +32,24 @@ class Recipe:
 LINEAR = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02}
 SCALED_LINEAR = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}
 
+
+def unet(channels: int, widths: tuple[int, ...]) -> dict[str, Any]:
+    """Attention at the full and at half the 16 x 16 grid, heads of 16 channels."""
+    return {
+        "sample_size": 16,
+        "in_channels": channels,
+        "out_channels": channels,
+        "block_out_channels": list(widths),
+        "layers_per_block": 1,
+        "down_block_types": ["CrossAttnDownBlock2D"] * len(widths),
+        "up_block_types": ["CrossAttnUpBlock2D"] * len(widths),
+        "attention_head_dim": [width // 16 for width in widths],
+        "cross_attention_dim": 64,
+        "norm_num_groups": 8,
+        "use_linear_projection": True,
+    }
+
+
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -60,19 +78,7 @@ RECIPES: dict[str, Recipe] = {
             name="fashion-unet",
             data="fashion-mnist",
             family="unet",
-            architecture={
-                "sample_size": 16,
-                "in_channels": 4,
-                "out_channels": 4,
-                "block_out_channels": [32, 64],
-                "layers_per_block": 1,
-                "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
-                "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D"],
-                "attention_head_dim": [2, 4],
-                "cross_attention_dim": 64,
-                "norm_num_groups": 8,
-                "use_linear_projection": True,
-            },
+            architecture=unet(channels=4, widths=(32, 64)),
             schedule=SCALED_LINEAR,
             samples=320_000,
             prompt_tokens=4,
@@ -82,19 +88,7 @@ RECIPES: dict[str, Recipe] = {
             data="cifar-10",
             family="unet",
             frame=(32, 3, 0),
-            architecture={
-                "sample_size": 16,
-                "in_channels": 12,
-                "out_channels": 12,
-                "block_out_channels": [48, 96],
-                "layers_per_block": 1,
-                "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
-                "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D"],
-                "attention_head_dim": [3, 6],
-                "cross_attention_dim": 64,
-                "norm_num_groups": 8,
-                "use_linear_projection": True,
-            },
+            architecture=unet(channels=12, widths=(48, 96)),
             schedule=SCALED_LINEAR,
             samples=400_000,
             prompt_tokens=4,

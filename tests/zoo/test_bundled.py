@@ -1,0 +1,95 @@
+"""The models that come with the package."""
+
+import shutil
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import bigain
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.data.fashion_mnist import fashion_sample
+from bigain.generate import Sampling, generate
+from bigain.zoo.features import load_features, predict
+from bigain.zoo.shelf import bundled, card, folder_of
+
+MODELS = ("fashion-dit", "fashion-unet")
+LIMIT = 5_000_000
+
+
+def test_what_there_is() -> None:
+    assert set(bundled()) >= {*MODELS, "fashion-features"}
+    for folder in bundled().values():
+        assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < LIMIT
+        kinds = {file.suffix for file in folder.rglob("*") if file.is_file()}
+        assert kinds <= {".json", ".safetensors", ".md", ".png"}  # nothing that could be unpickled
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_cards_keep_what_was_asked_for(name: str) -> None:
+    found = card(name)
+    assert found["accuracy"]["n"] == 1000
+    assert found["accuracy"]["value"] >= 0.85
+    assert found["accuracy"]["low"] < found["accuracy"]["value"] < found["accuracy"]["high"]
+    assert found["samples"]["recognised"]["n"] == 500
+    assert found["samples"]["recognised"]["value"] >= 0.9
+    assert found["samples"]["distance"]["name"] == "FD-fashion"
+    assert found["curve"][-1]["samples"] == found["samples_seen"] == found["recipe"]["samples"]
+
+
+def test_the_feature_network() -> None:
+    assert card("fashion-features")["accuracy"]["hits"] / 10_000 >= 0.91
+    sample = fashion_sample()
+    images = torch.from_numpy(sample.images[:, None] / 127.5 - 1).float()
+    images = torch.nn.functional.pad(images, (2, 2, 2, 2), value=-1.0)
+    features, predicted = predict(load_features(folder_of("fashion-features")), images)
+    assert features.shape == (500, 128)
+    assert (predicted.numpy() == sample.labels).mean() > 0.88
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_loading_never_touches_the_network(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("asked the network"))
+    denoiser = bigain.load(name)
+    assert denoiser.classes == fashion_sample().classes
+    assert len(denoiser.measured_steps()) == 20
+    assert not any(p.requires_grad for p in denoiser.network.parameters())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_they_classify(name: str) -> None:
+    """20 images with few trials: far above chance, though not what the card says."""
+    sample = fashion_sample()
+    decisions = DiffusionClassifier(bigain.load(name), range(10), "exhaustive(5)", trials="informative")(
+        sample.images[:20]
+    )
+    assert sum(d.index == k for d, k in zip(decisions, sample.labels, strict=False)) >= 10
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_computed_once_changes_nothing(name: str) -> None:
+    denoiser, images = bigain.load(name), fashion_sample().images[:3]
+    expected = DiffusionClassifier(denoiser, range(10), "exhaustive(2)", remember_prompts=False, batch_size=10)(images)
+    for batch_size in (1, 7, 64):
+        found = DiffusionClassifier(denoiser, range(10), "exhaustive(2)", batch_size=batch_size)(images[::-1])[::-1]
+        for a, b in zip(found, expected, strict=True):
+            assert a.label == b.label
+            np.testing.assert_allclose(a.errors, b.errors, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_they_generate(name: str) -> None:
+    images = generate(bigain.load(name), list(range(10)), Sampling(steps=10))
+    _, predicted = predict(load_features(folder_of("fashion-features")), images)
+    assert (predicted == torch.arange(10)).sum() >= 7
+
+
+def test_a_damaged_file_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folder_of("fashion-unet"), folder)
+    weights = next((folder / "model").glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    with pytest.raises(ValueError, match="not a whole bigain model"):
+        bigain.load(folder)
