@@ -44,7 +44,7 @@ ARROWS = {
     "plots": {"bench", "registry"},  # of bench the types only
     "cli": {"operators", "backbones", "tokens", "bench", "registry", "zoo", "data"},
     "loading": {"backbones", "registry", "zoo"},
-    "__init__": {"operators", "backbones", "compress", "loading"},
+    "__init__": {"operators", "backbones", "classify", "compress", "loading"},
 }
 
 

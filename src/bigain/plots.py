@@ -4,8 +4,9 @@ import functools
 import io
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 
 import numpy as np
 from PIL import Image
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from bigain.bench.report import Report, Row
 
 P = ParamSpec("P")
-T = TypeVar("T")
 
 # told apart by the colour-blind, with a marker for each; after the ninth method they begin anew with broken lines
 COLOURS = ("#332288", "#CC6677", "#117733", "#DDAA33", "#88CCEE", "#882255", "#44AA99", "#AA4499", "#777711")
@@ -72,27 +72,35 @@ class Look(NamedTuple):
     line: str = "-"
 
 
-def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Draw in our style, whatever the user's is, and leave the user's as it was."""
+def our_style() -> AbstractContextManager[None]:
+    """Our style for a while, whatever the user's is."""
+    try:
+        from matplotlib import style
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("figures need matplotlib: pip install bigain[plots]") from None
+    return style.context(["default", STYLE])
+
+
+def styled(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
+    """Draw in our style and lay out once: doing so again when a file is written would move things a little."""
 
     @functools.wraps(draw)
-    def drawing(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            from matplotlib import style
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError("figures need matplotlib: pip install bigain[plots]") from None
-        with style.context(["default", STYLE]):
-            return draw(*args, **kwargs)
+    def drawing(*args: P.args, **kwargs: P.kwargs) -> "Figure":
+        with our_style():
+            figure = draw(*args, **kwargs)
+            figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        return figure
 
     return drawing
 
 
 def new_figure(width: float, height: float, title: str, caption: str, top: float | None = None) -> "Figure":
-    """An empty figure in inches, with a title above, at `top` if it is not laid out, and a caption below."""
+    """An empty figure in inches with a title and a caption; with a place for the title nothing is laid out."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure((width, height), layout="constrained")
+    figure = Figure((width, height), layout="constrained" if top is None else None)
     FigureCanvasAgg(figure)
     title, caption = wrapped(title, int(10 * width)), wrapped(caption, int(14.5 * width))
     figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left", y=top)
@@ -110,14 +118,15 @@ def save_figure(figure: "Figure", path: Path) -> Path:
     if form not in METADATA:
         raise ValueError(miss("format of figures", form, METADATA))
     path.parent.mkdir(parents=True, exist_ok=True)
-    styled(figure.savefig)(path, metadata=METADATA[form])
+    with our_style():
+        figure.savefig(path, metadata=METADATA[form])
     return path
 
 
 def uncompressed(report: "Report") -> "Row | None":
     """The row that the others are compared with: it has no change while they have, or else it saves nothing."""
     if any(row.change for row in report.rows):
-        return next(row for row in report.rows if row.accuracy and not row.change)
+        return next((row for row in report.rows if row.accuracy and not row.change), None)
     return next((row for row in report.rows if row.saved == 0 and not row.values), None)
 
 
@@ -131,20 +140,11 @@ def looks(report: "Report") -> dict[str, Look]:
     return found if dense is None else found | {dense.name: Look("black", "*")}
 
 
-def distances(report: "Report") -> list[str]:
-    """Names of the distances to real images."""
-    found = (key for row in report.rows for key, value in (row.samples or {}).items() if "floor" in as_dict(value))
-    return list(dict.fromkeys(found))
-
-
-def as_dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def measured(report: "Report") -> list[str]:
-    """What curves can show of a report."""
+    """What curves can show of a report: shares, and distances to real images."""
     shares = [what for what in UNITS if any(point(row, what) for row in report.rows)]
-    return shares + distances(report)
+    samples = [item for row in report.rows for item in (row.samples or {}).items()]
+    return shares + list(dict.fromkeys(key for key, value in samples if isinstance(value, dict) and "floor" in value))
 
 
 def point(row: "Row", what: str) -> Point | None:
@@ -237,13 +237,15 @@ def curves(report: "Report", what: str = "accuracy") -> "Figure":
         raise NothingToDrawError(f"{report.title!r} has no method with two values of a number, so {what} has no curve")
     dense, look = uncompressed(report), looks(report)
     points = [p for row in report.rows if (p := point(row, what))]
-    words = caption(report, f"Bars and band: {interval_of(what)}, {counted(p.n for p in points)}")
+    band = point(dense, what) if dense else None
+    shown = "Bars and band" if band else "Bars"
+    words = caption(report, f"{shown}: {interval_of(what)}, {counted(p.n for p in points)}")
     title = f"{report.title}: {what} against {' and '.join(found)}"
     figure = new_figure(2.4 + 3.6 * len(found), 4.0, title, words)
     panels = np.atleast_1d(figure.subplots(1, len(found), sharey=True))
     for axes, (variable, lines) in zip(panels, found.items(), strict=True):
         values = sorted({row.values[variable] for line in lines.values() for row in line})
-        draw_band(axes, point(dense, what) if dense else None)
+        draw_band(axes, band)
         draw_floor(axes, report, what)
         for i, (name, line) in enumerate(lines.items()):
             shift = 0.015 * (values[-1] - values[0]) * (i - (len(lines) - 1) / 2)  # so that bars do not hide each other
@@ -432,7 +434,7 @@ def as_pixels(data: bytes) -> np.ndarray:
 @styled
 def loss_curve(card: dict[str, Any]) -> "Figure":
     """How did a bundled model learn? From its card."""
-    from matplotlib.ticker import LogFormatter
+    from matplotlib.ticker import LogLocator
 
     curve = card.get("curve")
     if not curve:
@@ -445,8 +447,9 @@ def loss_curve(card: dict[str, Any]) -> "Figure":
     for key, text, colour in (("loss", "training", COLOURS[1]), ("validation", "validation", COLOURS[0])):
         axes.plot(samples, [place[key] for place in curve], color=colour, marker=".", label=text)
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 6)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
     axes.set_xlabel("training samples, thousands")
     axes.set_ylabel("mean squared error of the noise")
     axes.legend()
