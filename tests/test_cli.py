@@ -161,6 +161,14 @@ def test_generate_says_what_is_wrong(words: tuple[str, ...], text: str, small_mo
     assert text in " ".join(shown.split())
 
 
+def test_show_draws_a_picture(tmp_path: Path, small_model: str) -> None:
+    root = picture_folders(tmp_path, 1)
+    image = str(next(root.rglob("*.png")))
+    run("show", image, "--model", small_model, "--draws", "1", "--out", str(tmp_path / "map.svg"))
+    assert "<svg" in (tmp_path / "map.svg").read_text()
+    assert "no site" in run("show", image, "--model", small_model, "--site", "nowhere", code=2).lower()
+
+
 def test_run_and_report(tmp_path: Path, small_model: str) -> None:
     path = tmp_path / "tiny.toml"
     path.write_text(

@@ -42,7 +42,19 @@ ARROWS = {
         "tokens",
     },
     "plots": {"bench", "registry"},  # of bench the types only
-    "cli": {"operators", "backbones", "tokens", "bench", "registry", "zoo", "data"},
+    "cli": {
+        "operators",
+        "backbones",
+        "tokens",
+        "bench",
+        "classify",
+        "generate",
+        "loading",
+        "plots",
+        "registry",
+        "zoo",
+        "data",
+    },
     "loading": {"backbones", "registry", "zoo"},
     "__init__": {"operators", "backbones", "classify", "compress", "loading"},
 }

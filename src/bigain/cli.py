@@ -217,8 +217,36 @@ def report(
                 write_report(found, Path(folder))
             if record:
                 Store(find_record(place), read_only=True).write_record(Path(record))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         fail(error)
+
+
+@app.command()
+def show(
+    image: Annotated[str, typer.Argument(help="An image file.")],
+    model: Annotated[str, typer.Option(help="A bundled model, a folder or a hub id.")] = "fashion-unet",
+    operator: Annotated[list[str] | None, typer.Option(help="An operator; may be given several times.")] = None,
+    label: Annotated[str | None, typer.Option(help="The class or prompt that the model is told.")] = None,
+    t: Annotated[int, typer.Option(help="Time step.")] = 500,
+    draws: Annotated[int, typer.Option(help="Noise draws that the score map is averaged over.")] = 4,
+    site: Annotated[str | None, typer.Option(help="Which attention; the first compressed one by default.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    picture: Annotated[str, typer.Option("--out", help="Where to write the picture: PNG or SVG.")] = "show.png",
+) -> None:
+    """Draw, for one image, the Laplacian map and which tokens operators merge."""
+    from pathlib import Path
+
+    from bigain.bench.show import show
+    from bigain.loading import load
+    from bigain.plots import save_figure
+
+    wanted = operator or ["gated_merge(ratio=0.5)", "tome(ratio=0.5)"]
+    try:
+        figure = show(image, load(model), wanted, label=label, t=t, draws=draws, site=site, seed=seed)
+        save_figure(figure, Path(picture))
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        fail(error)
+    out.print(f"drawn in {picture}", highlight=False)
 
 
 @app.command()
