@@ -82,7 +82,7 @@ def flops(
 @app.command()
 def classify(
     images: Annotated[list[str], typer.Argument(help="Image files, folders and globs.")],
-    model: Annotated[str, typer.Option(help="A bundled model, a folder or a hub id.")] = "fashion-dit",
+    model: Annotated[str, typer.Option(help="A bundled model, a folder or a hub id.")] = "fashion-unet",
     classes: Annotated[str | None, typer.Option(help="Names, separated by commas, or a file with one a line.")] = None,
     prompts: Annotated[str, typer.Option(help='For models of text: "a photo of a {}".')] = "{}",
     operator: Operator = None,
@@ -251,7 +251,7 @@ def show(
 
 @app.command()
 def generate(
-    model: Annotated[str, typer.Option(help="A bundled model, a folder or a hub id.")] = "fashion-dit",
+    model: Annotated[str, typer.Option(help="A bundled model, a folder or a hub id.")] = "fashion-unet",
     operator: Operator = None,
     reuse: Annotated[str | None, typer.Option(help="stage: plan once in each stage.")] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt or class; may be given several times.")] = None,

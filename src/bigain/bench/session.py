@@ -21,7 +21,7 @@ from bigain.progress import progress_bars
 class Request:
     """What to classify with, as the command line says it."""
 
-    model: str = "fashion-dit"
+    model: str = "fashion-unet"
     classes: str | None = None
     prompts: str = "{}"
     operator: str | None = None
@@ -61,7 +61,7 @@ def classify_all(words: list[str], request: Request, console: Console) -> tuple[
 class Wish:
     """What to generate, as the command line says it."""
 
-    model: str = "fashion-dit"
+    model: str = "fashion-unet"
     operator: str | None = None
     reuse: Any = None
     prompts: tuple[str, ...] = ()
