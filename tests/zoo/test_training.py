@@ -23,7 +23,8 @@ TINY = {
 
 def tiny(name: str, **changes: object) -> Recipe:
     recipe = RECIPES[name]
-    return replace(recipe, architecture=recipe.architecture | TINY[name], samples=8 * 12, batch=8, warmup=3, **changes)
+    short = {"samples": 8 * 12, "restarts": (), "batch": 8, "warmup": 3}
+    return replace(recipe, architecture=recipe.architecture | TINY[name], **short, **changes)
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -90,6 +91,14 @@ def test_learning_rate_rises_stays_and_falls() -> None:
     assert rates[:3] == pytest.approx([1 / 3, 2 / 3, 1])
     assert rates[3:9] == [1.0] * 6
     assert rates[9:] == pytest.approx([1, 2 / 3, 1 / 3])
+
+
+def test_a_restart_begins_a_new_cycle() -> None:
+    once = tiny("fashion-dit", decay=0.25)
+    twice = replace(once, samples=2 * once.samples, restarts=(once.samples,))
+    rates = [learning_rate(once, step) for step in range(12)]
+    assert [learning_rate(twice, step) for step in range(24)] == pytest.approx(rates * 2)
+    assert learning_rate(twice, 24) == 0
 
 
 def test_an_epoch_shows_every_image_once() -> None:

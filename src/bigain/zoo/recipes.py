@@ -20,7 +20,8 @@ class Recipe:
     learning_rate: float = 2e-3
     weight_decay: float = 0.01
     warmup: int = 200  # steps
-    decay: float = 0.4  # the learning rate falls linearly over this last share of the run
+    decay: float = 0.4  # the learning rate falls linearly over this last share of a cycle
+    restarts: tuple[int, ...] = ()  # samples after which a new cycle begins, at the full learning rate
     ema: float = 0.999
     label_dropout: float = 0.1
     seed: int = 0
@@ -72,7 +73,8 @@ RECIPES: dict[str, Recipe] = {
                 "attention_bias": True,
             },
             schedule=LINEAR,
-            samples=208_000,
+            samples=448_000,
+            restarts=(208_000,),
         ),
         Recipe(
             name="fashion-unet",

@@ -23,10 +23,11 @@ def step_generator(seed: int, step: int) -> torch.Generator:
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
-    """Warm-up, plateau, linear decay; as a factor of the recipe's rate."""
-    steps = recipe.samples // recipe.batch
-    falling = max(1, int(steps * recipe.decay))
-    return min(1.0, (step + 1) / recipe.warmup, max(0.0, (steps - step) / falling))
+    """Warm-up, plateau, linear decay; as a factor of the recipe's rate. Each restart begins a new cycle."""
+    ends = [samples // recipe.batch for samples in (*recipe.restarts, recipe.samples) if samples <= recipe.samples]
+    first, last = next(((a, b) for a, b in zip([0, *ends], ends, strict=False) if step < b), (0, ends[-1]))
+    falling = max(1, int((last - first) * recipe.decay))
+    return min(1.0, (step - first + 1) / recipe.warmup, max(0.0, (last - step) / falling))
 
 
 @dataclass
