@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from bigain.backbones.probe import Alike, BlockCall, Pass, Probe
 from bigain.backbones.site import Site
 from bigain.operators.base import Call, Operator
+from bigain.tokens.constants import numbers
 from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Plan, share
 
@@ -71,7 +72,7 @@ class Job:
         size = 2 if self.groups == "halves" else self.groups
         if len(x) % size:
             raise ValueError(f"groups={self.groups!r} needs a batch of a multiple of {size} rows; got {len(x)}")
-        number = torch.arange(len(x), device=x.device)
+        number = numbers(len(x), x.device)
         count = len(x) // size
         return Alike(number % count if self.groups == "halves" else number // size, count)
 

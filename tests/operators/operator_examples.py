@@ -17,6 +17,7 @@ EXAMPLES = {
     "gated_merge": [
         "gated_merge(ratio=0.5)",
         "gated_merge(ratio=0.75)",
+        "gated_merge(ratio=0.7, match='local')",
         "gated_merge(ratio=0.7, window=3, scorer='mean_cosine', anchor='highest')",
         "gated_merge(ratio=0.3, window=(1, 2), anchor='row_order', weighted=True)",
     ],
@@ -28,6 +29,7 @@ EXAMPLES = {
     "tome": [
         "tome(ratio=0.5)",
         "tome(ratio=0.75, pattern='shared', seed=3)",
+        "tome(ratio=0.6, window=3, match='local')",
         "tome(ratio=0.4, window=(1, 2), pattern='corner', weighted=True)",
     ],
     "sito": [

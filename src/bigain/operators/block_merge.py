@@ -17,6 +17,7 @@ from bigain.operators.base import (
     check_ratio,
     check_scorer,
 )
+from bigain.tokens.constants import numbers
 from bigain.tokens.grid import fold, token_index
 from bigain.tokens.plan import Assignment, Identity, assign
 from bigain.tokens.scores import SCORERS
@@ -64,10 +65,10 @@ class BlockMerge:
         score = fold(SCORERS[self.scorer](x, grid), grid, window)
         smooth = TILE_SCORES[self.tile](score, -1).argsort(dim=1, stable=True)[:, :merged]
 
-        places = torch.arange(window.tokens, device=x.device).expand(1, tiles, -1)
+        places = numbers(window.tokens, x.device).expand(1, tiles, -1)
         members = token_index(places, grid, window).expand(len(x), -1, -1)
         members = members.gather(1, smooth[..., None].expand(-1, -1, window.tokens))
         first = members[..., :1].expand_as(members)
-        target = torch.arange(grid.tokens, device=x.device).expand(len(x), -1)
+        target = numbers(grid.tokens, x.device).expand(len(x), -1)
         target = target.scatter(1, members.flatten(1), first.flatten(1))
         return assign(target, merged * (window.tokens - 1), weighted=self.weighted)

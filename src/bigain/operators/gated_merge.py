@@ -15,8 +15,9 @@ from bigain.operators.base import (
     check_ratio,
     check_scorer,
 )
-from bigain.operators.merging import merge_into
+from bigain.operators.merging import MatchName, merge_into
 from bigain.tokens.grid import Grid, Window, fold
+from bigain.tokens.match import MATCHES
 from bigain.tokens.plan import Assignment, Identity
 from bigain.tokens.scores import SCORERS
 
@@ -29,6 +30,9 @@ class GatedMerge:
     `anchor` is "lowest" by the paper. Two controls: "highest" takes the token with the highest score, and
     "row_order" finds the minimum of every A neighbours along a row but writes its position into a cell, which is
     what the code released with the paper does and which is close to chance.
+
+    `match="exact"` compares every token with the destinations of the whole grid, as tomesd does; "local" with those of
+    its own and the eight neighbouring cells, at a cost that grows with the number of tokens, not its square.
     """
 
     looks: ClassVar[bool] = True
@@ -39,23 +43,24 @@ class GatedMerge:
     window: int | tuple[int, int] = 2
     scorer: str = "laplacian_l1"
     anchor: Literal["lowest", "highest", "row_order"] = "lowest"
+    match: MatchName = "exact"
     weighted: bool = False
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio, self.window)
         check_scorer(self.scorer)
         check_choice("anchor", self.anchor, ("lowest", "highest", "row_order"))
+        check_choice("match", self.match, tuple(MATCHES))
         check_flag("weighted", self.weighted)
 
     def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
-        removed = int(call.grid.tokens * self.ratio)
-        if removed == 0:
+        if int(call.grid.tokens * self.ratio) == 0:
             return Identity()
         window = as_window(self.window)
         check_cells(window, call.grid)
         score = SCORERS[self.scorer](x, call.grid)
         place = self._place(score, call.grid, window)
-        return merge_into(place, x, call.grid, window, removed, self.weighted)
+        return merge_into(place, x, call.grid, self)
 
     def _place(self, score: Tensor, grid: Grid, window: Window) -> Tensor:
         """Position of each cell's destination: (B, N) -> (B, T)."""

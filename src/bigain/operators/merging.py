@@ -1,27 +1,35 @@
 """Merging by matching: destinations differ between operators, the rest is shared."""
 
-import torch
+from typing import Literal, Protocol
+
 from torch import Tensor
 
-from bigain.tokens.grid import Grid, Window, left_over, other_places, token_index
-from bigain.tokens.match import best_match, merge_most_similar
+from bigain.operators.base import as_window
+from bigain.tokens.grid import Grid
+from bigain.tokens.match import MATCHES, merge_most_similar
 from bigain.tokens.plan import Assignment, assign
 
+MatchName = Literal["exact", "local"]
 
-def merge_into(place: Tensor, x: Tensor, grid: Grid, window: Window, removed: int, weighted: bool) -> Assignment:
-    """Merge the `removed` best-matched sources into the destinations at `place` of each cell.
+
+class Merging(Protocol):
+    """What an operator says about how it merges."""
+
+    @property
+    def ratio(self) -> float: ...
+    @property
+    def window(self) -> int | tuple[int, int]: ...
+    @property
+    def match(self) -> MatchName: ...
+    @property
+    def weighted(self) -> bool: ...
+
+
+def merge_into(place: Tensor, x: Tensor, grid: Grid, how: Merging) -> Assignment:
+    """Merge the best-matched share of all tokens into the destinations at `place` of each cell.
 
     (B, T) or (1, T), (B, N, C) -> Assignment.
     """
-    sources, destinations = split_tokens(place, grid, window, len(x))
-    value, best = best_match(x, sources, destinations)
-    target = merge_most_similar(grid.tokens, sources, value, best, removed)
-    return assign(target, removed, weighted=weighted)
-
-
-def split_tokens(place: Tensor, grid: Grid, window: Window, rows: int) -> tuple[Tensor, Tensor]:
-    """Numbers of all other tokens, and of the destinations: (B, T) -> (B, N - T), (B, T)."""
-    others = token_index(other_places(place, window.tokens), grid, window).flatten(1)
-    rest = left_over(grid, window, place.device).expand(len(place), -1)
-    destinations = token_index(place, grid, window)
-    return torch.cat([others, rest], 1).expand(rows, -1), destinations.expand(rows, -1)
+    removed = int(grid.tokens * how.ratio)
+    match = MATCHES[how.match](x, place, grid, as_window(how.window))
+    return assign(merge_most_similar(grid.tokens, match, removed), removed, weighted=how.weighted)

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from bigain.operators.base import OPERATORS, Call, as_window, check_cells, check_flag, check_ratio, check_seed
-from bigain.operators.merging import split_tokens
 from bigain.tokens.draws import draw_normal
-from bigain.tokens.grid import fold
-from bigain.tokens.match import merge_most_similar, unit
+from bigain.tokens.grid import fold, split_tokens
+from bigain.tokens.match import Match, merge_most_similar, unit
 from bigain.tokens.plan import Assignment, Identity, assign
 
 
@@ -60,7 +59,7 @@ class SiTo:
         is_base = torch.zeros(score.shape, dtype=torch.bool, device=x.device).scatter(1, bases, True)
         to_base = similarity.masked_fill(~is_base[:, None], -torch.inf).amax(-1)
         value = to_base.gather(1, sources)
-        pruned = merge_most_similar(grid.tokens, sources, value, torch.full_like(sources, -1), removed)
+        pruned = merge_most_similar(grid.tokens, Match(sources, value, torch.full_like(sources, -1)), removed)
         gone = pruned < 0
         nearest_kept = similarity.masked_fill(gone[:, None], -torch.inf).argmax(-1)
         target = torch.where(gone, nearest_kept, pruned)

@@ -16,8 +16,9 @@ from bigain.operators.base import (
     check_ratio,
     check_seed,
 )
-from bigain.operators.merging import merge_into
+from bigain.operators.merging import MatchName, merge_into
 from bigain.tokens.draws import draw_bits
+from bigain.tokens.match import MATCHES
 from bigain.tokens.plan import Assignment, Identity
 
 
@@ -27,7 +28,7 @@ class ToMe:
     """ToMe: `pattern` "random" draws the destinations anew for every site and forward pass, as tomesd does (all rows
     of a batch alike); "row" draws them for every row of the batch too, so that classes which are compared are merged
     differently, as they are where each comes in a call of its own; "shared" draws one pattern from the seed for all
-    calls; "corner" takes each cell's first token, tomesd's `use_rand=False`.
+    calls; "corner" takes each cell's first token, tomesd's `use_rand=False`. `match` as in `gated_merge`.
     """
 
     looks: ClassVar[bool] = True
@@ -37,12 +38,14 @@ class ToMe:
     window: int | tuple[int, int] = 2
     pattern: Literal["random", "row", "shared", "corner"] = "random"
     seed: int = 0
+    match: MatchName = "exact"
     weighted: bool = False
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio, self.window)
         check_choice("pattern", self.pattern, ("random", "row", "shared", "corner"))
         check_seed(self.seed)
+        check_choice("match", self.match, tuple(MATCHES))
         check_flag("weighted", self.weighted)
 
     @property
@@ -50,8 +53,7 @@ class ToMe:
         return self.pattern in ("random", "row")
 
     def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
-        removed = int(call.grid.tokens * self.ratio)
-        if removed == 0:
+        if int(call.grid.tokens * self.ratio) == 0:
             return Identity()
         window = as_window(self.window)
         check_cells(window, call.grid)
@@ -63,4 +65,4 @@ class ToMe:
             draw = first if self.pattern == "shared" or call.draw is None else call.draw
             site = 0 if self.pattern == "shared" else call.site
             place = draw_bits(self.seed, draw, site, rows * cells).view(rows, cells) % window.tokens
-        return merge_into(place, x, call.grid, window, removed, self.weighted)
+        return merge_into(place, x, call.grid, self)

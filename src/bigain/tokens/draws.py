@@ -7,6 +7,8 @@ the number of the call, so a batch, a thread or a compiled graph cannot disturb 
 import torch
 from torch import Tensor
 
+from bigain.tokens.constants import numbers
+
 MASK = 0xFFFFFFFF
 # odd multipliers below 2**31: a product with a 32-bit number stays below 2**63
 ROUNDS = ((16, 0x7FEB352D), (15, 0x31848BAB), (14, 0x5BD1E995))
@@ -23,7 +25,7 @@ def mix(value: Tensor) -> Tensor:
 def draw_bits(seed: int, call: Tensor, site: int, count: int) -> Tensor:
     """32 random bits for each position: () -> (count,) int64, on the device of `call`."""
     stream = mix(mix(call + 0x9E3779B9) ^ mix(torch.full_like(call, seed * 0x10001 + site)))
-    return mix(stream ^ mix(torch.arange(count, device=call.device) + 1))
+    return mix(stream ^ mix(numbers(count, call.device) + 1))
 
 
 def draw_normal(seed: int, call: Tensor, site: int, count: int) -> Tensor:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bigain.tokens.constants import constant, numbers
+
 
 class Grid(NamedTuple):
     """Height and width of the map that a token sequence came from, row by row."""
@@ -53,22 +55,36 @@ def fold(values: Tensor, grid: Grid, window: Window) -> Tensor:
 
 def token_index(place: Tensor, grid: Grid, window: Window) -> Tensor:
     """Token numbers of places in cells, the cell being the position along the second axis: (B, T, ...) -> same."""
-    rows, columns = window.cells(grid)
-    cell = torch.arange(rows * columns, device=place.device).view(-1, *[1] * (place.ndim - 2))
-    row = (cell // columns) * window.height + place // window.width
-    column = (cell % columns) * window.width + place % window.width
-    return row * grid.width + column
+    first = first_tokens(grid, window, place.device).view(-1, *[1] * (place.ndim - 2))
+    return first + (place // window.width) * grid.width + place % window.width
+
+
+@constant
+def first_tokens(grid: Grid, window: Window, device: torch.device) -> Tensor:
+    """Number of the first token of each cell: () -> (T,)."""
+    cells = window.cells(grid)
+    cell = numbers(cells.tokens, device)
+    return (cell // cells.width) * window.height * grid.width + (cell % cells.width) * window.width
 
 
 def other_places(place: Tensor, tokens: int) -> Tensor:
     """All places of a cell but one, in order: (B, T) -> (B, T, A - 1)."""
-    others = torch.arange(tokens - 1, device=place.device)
+    others = numbers(tokens - 1, place.device)
     return others + (others >= place[..., None])
 
 
+def split_tokens(place: Tensor, grid: Grid, window: Window, rows: int) -> tuple[Tensor, Tensor]:
+    """Numbers of all other tokens, and of those at `place` of each cell: (B, T) -> (B, N - T), (B, T)."""
+    others = token_index(other_places(place, window.tokens), grid, window).flatten(1)
+    rest = left_over(grid, window, place.device).expand(len(place), -1)
+    chosen = token_index(place, grid, window)
+    return torch.cat([others, rest], 1).expand(rows, -1), chosen.expand(rows, -1)
+
+
+@constant
 def left_over(grid: Grid, window: Window, device: torch.device) -> Tensor:
     """Numbers of the tokens in no whole cell: () -> (N - T·A,)."""
     rows, columns = window.cells(grid)
-    numbers = torch.arange(grid.tokens, device=device).view(grid.height, grid.width)
-    right = numbers[: rows * window.height, columns * window.width :].reshape(-1)
-    return torch.cat([right, numbers[rows * window.height :].reshape(-1)])
+    all_tokens = numbers(grid.tokens, device).view(grid.height, grid.width)
+    right = all_tokens[: rows * window.height, columns * window.width :].reshape(-1)
+    return torch.cat([right, all_tokens[rows * window.height :].reshape(-1)])

@@ -1,10 +1,25 @@
 """Bipartite matching: each source finds its most similar destination; the most similar sources are merged."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bigain.tokens.constants import constant, numbers
+from bigain.tokens.grid import Grid, Window, split_tokens, token_index
 from bigain.tokens.plan import take_rows
+
+BLOCK = 4  # cells along a side of the blocks that `local_match` looks at together
+
+
+class Match(NamedTuple):
+    """For tokens `sources` (B, S): the cosine to, and the number of, their best destination, (B, S) each."""
+
+    sources: Tensor
+    value: Tensor
+    best: Tensor
 
 
 def unit(x: Tensor) -> Tensor:
@@ -12,18 +27,105 @@ def unit(x: Tensor) -> Tensor:
     return F.normalize(x.float(), dim=-1).to(x.dtype)
 
 
-def best_match(x: Tensor, sources: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine to, and token number of, each source's best destination.
+def safe(x: Tensor) -> Tensor:
+    """Tokens whose products with unit tokens stay finite: float16 is brought to length one first."""
+    return unit(x) if x.dtype == torch.float16 else x
 
-    (B, N, C), (B, S), (B, T) -> (B, S), (B, S).
+
+def lengths(x: Tensor) -> Tensor:
+    """In float32, never zero: (B, N, C) -> (B, N)."""
+    return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).clamp_min(1e-12)
+
+
+def exact_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:
+    """Every source against the destinations of the whole grid, which are at `place` of each cell.
+
+    (B, N, C), (B, T) -> Match.
     """
-    similarity = unit(take_rows(x, sources)) @ unit(take_rows(x, destinations)).transpose(1, 2)
-    value, position = similarity.max(-1)
-    return value, destinations.gather(1, position)
+    sources, destinations = split_tokens(place, grid, window, len(x))
+    tokens = safe(take_rows(x, sources))
+    # the length of a source changes nothing in the order of its destinations
+    product, position = (tokens @ unit(take_rows(x, destinations)).transpose(1, 2)).max(-1)
+    return Match(sources, product / lengths(tokens), destinations.gather(1, position))
 
 
-def merge_most_similar(tokens: int, sources: Tensor, value: Tensor, best: Tensor, removed: int) -> Tensor:
+def local_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:
+    """Every token against the destinations of its own and the eight cells around: time and memory are linear in N.
+
+    (B, N, C), (B, T) -> Match. Blocks of cells are multiplied with all destinations in and around them, and those
+    that are no neighbours are struck out. Tokens in no whole cell count as cells of their own without a destination;
+    destinations never go anywhere, so their value is minus infinity.
+    """
+    destinations = token_index(place, grid, window).expand(len(x), -1)
+    cells = around(grid, window, x.device)
+    candidates = cells.shape[1]
+    near = unit(take_rows(x, destinations)).index_select(1, cells.view(-1)).view(-1, candidates, x.shape[-1])
+    tokens = safe(x)
+    product = torch.bmm(to_blocks(tokens, grid, window), near.transpose(1, 2))
+    product, position = product.masked_fill(far(window, x.device), -torch.inf).max(-1)
+    cell = cells.expand(len(x), -1, -1).reshape(-1, candidates).gather(1, position)
+    best = destinations.gather(1, from_blocks(cell, grid, window))
+    value = from_blocks(product, grid, window) / lengths(tokens)
+    return Match(numbers(grid.tokens, x.device).expand(len(x), -1), value.scatter(1, destinations, -torch.inf), best)
+
+
+def block_shape(grid: Grid, window: Window) -> tuple[Grid, Grid]:
+    """How many blocks cover the grid, and how many tokens a block has along each side."""
+    height, width = BLOCK * window.height, BLOCK * window.width
+    return Grid(-(-grid.height // height), -(-grid.width // width)), Grid(height, width)
+
+
+@constant
+def around(grid: Grid, window: Window, device: torch.device) -> Tensor:
+    """Numbers of the cells in and next to each block, those outside replaced by the nearest: () -> (blocks, cells)."""
+    blocks, _ = block_shape(grid, window)
+    cells = window.cells(grid)
+    reach = torch.arange(-1, BLOCK + 1, device=device)
+
+    def along(count: int, limit: int) -> Tensor:
+        return (torch.arange(count, device=device)[:, None] * BLOCK + reach).clamp(0, limit - 1)
+
+    rows, columns = along(blocks.height, cells.height), along(blocks.width, cells.width)
+    return (rows[:, None, :, None] * cells.width + columns[None, :, None, :]).view(blocks.tokens, -1)
+
+
+@constant
+def far(window: Window, device: torch.device) -> Tensor:
+    """Which cells in and next to a block are no neighbours of a token of it: () -> (tokens of a block, cells)."""
+    reach = torch.arange(-1, BLOCK + 1, device=device)
+
+    def along(side: int) -> Tensor:
+        own = torch.arange(BLOCK * side, device=device) // side
+        return (own[:, None] - reach).abs() > 1
+
+    rows, columns = along(window.height), along(window.width)
+    return (rows[:, None, :, None] | columns[None, :, None, :]).view(BLOCK**2 * window.tokens, -1)
+
+
+def to_blocks(x: Tensor, grid: Grid, window: Window) -> Tensor:
+    """The tokens of each block, row by row, with zeros beyond the grid: (B, N, C) -> (B·blocks, tokens, C)."""
+    blocks, side = block_shape(grid, window)
+    down, right = blocks.height * side.height - grid.height, blocks.width * side.width - grid.width
+    maps = x.view(-1, *grid, x.shape[-1])
+    if down or right:
+        maps = F.pad(maps, (0, 0, 0, right, 0, down))
+    maps = maps.view(-1, blocks.height, side.height, blocks.width, side.width, x.shape[-1])
+    return maps.transpose(2, 3).reshape(-1, side.tokens, x.shape[-1])
+
+
+def from_blocks(values: Tensor, grid: Grid, window: Window) -> Tensor:
+    """Numbers of the tokens of each block, back in the order of the grid: (B·blocks, tokens) -> (B, N)."""
+    blocks, side = block_shape(grid, window)
+    maps = values.view(-1, blocks.height, blocks.width, side.height, side.width).transpose(2, 3)
+    maps = maps.reshape(-1, blocks.height * side.height, blocks.width * side.width)
+    return maps[:, : grid.height, : grid.width].reshape(-1, grid.tokens)
+
+
+MATCHES: dict[str, Callable[[Tensor, Tensor, Grid, Window], Match]] = {"exact": exact_match, "local": local_match}
+
+
+def merge_most_similar(tokens: int, match: Match, removed: int) -> Tensor:
     """The map in which the `removed` sources with the highest value go to their best destination: -> (B, N)."""
-    order = value.argsort(dim=1, descending=True, stable=True)[:, :removed]
-    target = torch.arange(tokens, device=sources.device).expand(len(sources), tokens)
-    return target.scatter(1, sources.gather(1, order), best.gather(1, order))
+    order = match.value.argsort(dim=1, descending=True, stable=True)[:, :removed]
+    target = numbers(tokens, order.device).expand(len(order), tokens)
+    return target.scatter(1, match.sources.gather(1, order), match.best.gather(1, order))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bigain.tokens.constants import numbers
 from bigain.tokens.grid import Grid
 from bigain.tokens.scores import as_maps
 
@@ -82,8 +83,8 @@ def assign(target: Tensor, removed: int, *, prune: bool = False, weighted: bool 
     """
     rows, tokens = target.shape
     groups = tokens - removed
-    numbers = torch.arange(tokens, device=target.device)
-    survives = target == numbers
+    all_tokens = numbers(tokens, target.device)
+    survives = target == all_tokens
     slot = survives.cumsum(1) - 1
     group = slot.gather(1, target)
     size = torch.zeros((rows, groups), dtype=torch.int64, device=target.device)
@@ -93,7 +94,7 @@ def assign(target: Tensor, removed: int, *, prune: bool = False, weighted: bool 
         # pruned tokens all write to one extra slot that is cut off
         spare = torch.where(survives, slot, groups)
         keep = torch.zeros((rows, groups + 1), dtype=torch.int64, device=target.device)
-        keep = keep.scatter(1, spare, numbers.expand(rows, tokens))[:, :groups]
+        keep = keep.scatter(1, spare, all_tokens.expand(rows, tokens))[:, :groups]
     return Assignment(group, size, keep, weighted)
 
 
@@ -153,7 +154,7 @@ class Selected(NamedTuple):
 
 def flat_rows(index: Tensor, length: int) -> Tensor:
     """Indices into sequences of a length -> indices into their concatenation: (B, N) -> (B·N,)."""
-    first = torch.arange(index.shape[0], device=index.device)[:, None] * length
+    first = numbers(index.shape[0], index.device)[:, None] * length
     return (index + first).view(-1)
 
 

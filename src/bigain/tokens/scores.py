@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bigain.registry import Registry
+from bigain.tokens.constants import numbers
 from bigain.tokens.grid import Grid
 
 Scorer = Callable[[Tensor, Grid], Tensor]
@@ -91,7 +92,7 @@ def channel_variance(x: Tensor, grid: Grid) -> Tensor:
 def dft_centroid(x: Tensor, grid: Grid) -> Tensor:
     """Centre of mass of the channel spectrum, bins counted from 1 as in the paper."""
     amplitude = spectrum(x)
-    bins = torch.arange(1, x.shape[-1] + 1, dtype=torch.float32, device=x.device)
+    bins = numbers(x.shape[-1], x.device).float() + 1
     return (amplitude * bins).sum(-1) / amplitude.sum(-1).clamp_min(torch.finfo(torch.float32).tiny)
 
 
