@@ -5,7 +5,7 @@ BIN := .venv/bin
 # plain requirement of torch may bring several GB of CUDA packages.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test check setup clean
+.PHONY: demo test check docs setup clean
 
 setup: .venv/ready
 
@@ -26,6 +26,9 @@ check: setup
 
 test: check
 	$(BIN)/python -m pytest -n 2
+
+docs: setup
+	$(BIN)/zensical build --strict
 
 clean:
 	rm -rf .venv
