@@ -87,6 +87,12 @@ def test_the_two_sentences_of_a_miss_are_set_apart():
     assert miss("colour", "zzz", ["azure"]) == "no colour 'zzz'; there are: azure"
 
 
+def test_a_miss_does_not_mind_capitals(colours):
+    with pytest.raises(KeyError, match="no colour 'AMBRE'; did you mean 'amber'"):
+        colours["AMBRE"]
+    assert "did you mean 'EulerDiscrete'" in miss("scheduler", "eulerdiscrete", ["EulerDiscrete"])
+
+
 def test_a_miss_takes_names_that_are_no_text():
     assert "no colour 3" in miss("colour", 3, ["azure"])
 

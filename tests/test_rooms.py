@@ -10,6 +10,7 @@ import bigain
 SOURCE = Path(bigain.__file__).parent
 ARROWS = {
     "registry": set(),
+    "plugins": set(),
     "tokens": {"registry"},
     "operators": {"tokens", "registry"},
     "backbones": {"tokens", "registry"},
@@ -17,8 +18,8 @@ ARROWS = {
     "metrics": set(),
     "status": {"operators", "backbones", "tokens"},
     "hooks": {"operators", "backbones", "tokens"},
-    "compress": {"operators", "backbones", "hooks", "status"},
-    "tomesd": {"operators", "backbones", "compress"},
+    "compression": {"operators", "backbones", "hooks", "status"},
+    "tomesd": {"operators", "backbones", "compression"},
     "classify": {"backbones", "registry"},
     "generate": {"backbones"},
     "progress": set(),
@@ -28,7 +29,7 @@ ARROWS = {
         "operators",
         "backbones",
         "classify",
-        "compress",
+        "compression",
         "data",
         "generate",
         "hooks",
@@ -36,6 +37,7 @@ ARROWS = {
         "metrics",
         "pictures",
         "plots",
+        "plugins",
         "zoo",
         "progress",
         "registry",
@@ -51,12 +53,13 @@ ARROWS = {
         "generate",
         "loading",
         "plots",
+        "plugins",
         "registry",
         "zoo",
         "data",
     },
     "loading": {"backbones", "registry", "zoo"},
-    "__init__": {"operators", "backbones", "classify", "compress", "loading"},
+    "__init__": {"operators", "backbones", "classify", "compression", "loading"},
 }
 
 

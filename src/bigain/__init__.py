@@ -1,25 +1,25 @@
 """Faster diffusion models that still generate and still classify."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bigain.backbones import Site, Where
-from bigain.compress import Handle, compress, restore
-from bigain.loading import load
-from bigain.operators import (
-    AvgPool,
-    BlockMerge,
-    GatedMerge,
-    KVDownsample,
-    KVSelect,
-    SiTo,
-    ToDo,
-    ToMe,
-    parse,
-    spec,
-)
-
 if TYPE_CHECKING:
+    from bigain.backbones import Site, Where
     from bigain.classify.classifier import DiffusionClassifier
+    from bigain.compression import Handle, compress, restore
+    from bigain.loading import load
+    from bigain.operators import (
+        AvgPool,
+        BlockMerge,
+        GatedMerge,
+        KVDownsample,
+        KVSelect,
+        SiTo,
+        ToDo,
+        ToMe,
+        parse,
+        spec,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -42,11 +42,25 @@ __all__ = [
     "spec",
 ]
 
+PLACES = {
+    "DiffusionClassifier": "bigain.classify.classifier",
+    "Handle": "bigain.compression",
+    "Site": "bigain.backbones",
+    "Where": "bigain.backbones",
+    "compress": "bigain.compression",
+    "load": "bigain.loading",
+    "restore": "bigain.compression",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """The classifier is imported when it is asked for: it needs scipy and Pillow, which compressing does not."""
-    if name == "DiffusionClassifier":
-        from bigain.classify.classifier import DiffusionClassifier
+    """Public names are imported when they are asked for, so that the command's --help need not wait for torch."""
+    if name not in __all__:
+        raise AttributeError(f"module 'bigain' has no attribute {name!r}")
+    found = getattr(import_module(PLACES.get(name, "bigain.operators")), name)
+    globals()[name] = found  # asked for once
+    return found
 
-        return DiffusionClassifier
-    raise AttributeError(f"module 'bigain' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

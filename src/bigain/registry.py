@@ -41,8 +41,9 @@ MOST_SHOWN = 40
 
 def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tuple[str, ...]") -> str:
     """The text for an unknown name: what came, the nearest one, all that there are."""
-    near = difflib.get_close_matches(str(name), list(choices), n=1)
-    hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+    folded = {choice.casefold(): choice for choice in choices}
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+    hint = f"did you mean {folded[near[0]]!r}? There are" if near else "there are"
     shown = list(choices)[:MOST_SHOWN]
     more = f", and {len(choices) - len(shown)} more" if len(choices) > len(shown) else ""
     return f"no {kind} {name!r}; {hint}: {', '.join(shown)}{more}"

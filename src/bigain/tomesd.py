@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from bigain.backbones.family import find_model
 from bigain.backbones.site import Where
-from bigain.compress import compress, restore
+from bigain.compression import compress, restore
 from bigain.operators.tome import ToMe
 
 M = TypeVar("M")

@@ -18,7 +18,7 @@ from bigain.backbones.labelled import LabelledDenoiser, build_labelled
 from bigain.backbones.schedule import Schedule
 from bigain.bench.show import borders, choose_site, look, noisy_pass, show, view_groups, view_pool, view_selection
 from bigain.classify.images import to_tensor
-from bigain.compress import compress
+from bigain.compression import compress
 from bigain.data import load_data
 from bigain.data.fashion_mnist import CLASSES
 from bigain.loading import load

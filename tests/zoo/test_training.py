@@ -65,18 +65,6 @@ def test_smoke_writes_a_model_a_card_and_samples(tmp_path: Path) -> None:
         assert len(handle.status()) == 3
 
 
-def test_smoke_of_the_features(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["train", "fashion-features", "--smoke", "--out", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "card.json").read_text())["accuracy"]["n"] == 100
-
-
-def test_unknown_model_to_train() -> None:
-    done = CliRunner().invoke(app, ["train", "fashion-dot", "--smoke"])
-    assert done.exit_code == 2
-    assert "did you mean 'fashion-dit'" in done.output
-
-
 def test_images_do_not_depend_on_their_batch(tmp_path: Path) -> None:
     trainer = Trainer(tiny("fashion-dit"), smoke_data(), tmp_path, SMOKE)
     denoiser, sampling = trainer.denoiser, Sampling(steps=3, guidance=2.0)

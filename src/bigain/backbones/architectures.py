@@ -46,6 +46,14 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 TEXT_TOKENS = 77
 
 
+def build_random(name: str, dtype: torch.dtype = torch.float32, device: str = "cpu") -> nn.Module:
+    """A model with random weights, the same each time, by the name of its architecture."""
+    class_name, config = ARCHITECTURES[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return getattr(diffusers, class_name).from_config(config).to(device=device, dtype=dtype).eval()
+
+
 def build_meta(name_or_folder: str) -> nn.Module:
     """A model without weights, by name or from a model's or pipeline's folder."""
     if name_or_folder in ARCHITECTURES:

@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from bigain.backbones.architectures import example_inputs
-from bigain.compress import compress
+from bigain.compression import compress
 from bigain.operators import Operator
 
 

@@ -1,5 +1,6 @@
 """Experiments as TOML files: which model, data, tasks and operators, with values to sweep."""
 
+import hashlib
 import itertools
 import re
 import tomllib
@@ -10,12 +11,14 @@ from typing import Any
 
 from bigain.backbones.site import parse_where
 from bigain.classify.policies import parse_policy
-from bigain.compress import check_options
+from bigain.compression import check_options
 from bigain.generate import Sampling
 from bigain.operators.base import parse
+from bigain.plugins import load_file
 from bigain.registry import miss
 
 TASKS = ("classify", "generate")
+OWN = ("rows", "load", "generate", "paper", "tasks")  # keys whose values are not taken as they are
 OF_ROW = ("name", "operator", "attach", "where", "reuse", "groups", "n", "tasks")
 BRACES = re.compile(r"{(\w+)}")
 
@@ -82,6 +85,7 @@ class Experiment:
     policy: str = "stages"
     trials: Any = "even"
     generate: Generation | None = None
+    load: dict[str, str] = field(default_factory=dict)  # Python files that register its operators: their hashes
     paper: tuple[dict[str, Any], ...] = field(default=(), compare=False)
 
     def identity(self) -> dict[str, Any]:
@@ -89,25 +93,29 @@ class Experiment:
         found = asdict(self)
         for key in ("title", "about", "paper", "settings", "n", "tasks"):
             del found[key]
+        if not self.load:
+            del found["load"]  # records of experiments that load nothing do not have it
         return found
 
 
 def read_experiment(path: Path) -> Experiment:
     """From a TOML file; every mistake in it is found here, before anything runs."""
     try:
-        return build_experiment(tomllib.loads(path.read_text()))
+        return build_experiment(tomllib.loads(path.read_text()), path.parent)
     except (tomllib.TOMLDecodeError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def build_experiment(found: dict[str, Any]) -> Experiment:
+def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment:
+    """From the contents of a file; those that it loads are looked for in `folder`."""
     known = [f.name for f in fields(Experiment) if f.name != "settings"] + ["rows"]
     check_keys("key of an experiment", found, known)
     missing = [key for key in ("title", "model", "data", "tasks", "rows") if key not in found]
     if missing:
         raise ValueError(f"{missing[0]} is missing")
     tasks = check_tasks(found["tasks"])
-    whole = {key: value for key, value in found.items() if key not in ("rows", "generate", "paper", "tasks")}
+    loaded = load_files(found.get("load", []), folder)
+    whole = {key: value for key, value in found.items() if key not in OWN}
     generation = None
     if "generate" in found:
         check_keys("key of generate", found["generate"], [f.name for f in fields(Generation)])
@@ -119,10 +127,24 @@ def build_experiment(found: dict[str, Any]) -> Experiment:
     if isinstance(whole.get("trials"), list):
         whole["trials"] = tuple(whole["trials"])
     experiment = Experiment(
-        **whole, tasks=tasks, settings=tuple(rows), generate=generation, paper=tuple(found.get("paper", ()))
+        **whole,
+        tasks=tasks,
+        settings=tuple(rows),
+        load=loaded,
+        generate=generation,
+        paper=tuple(found.get("paper", ())),
     )
     check_whole(experiment)
     return experiment
+
+
+def load_files(names: Any, folder: Path) -> dict[str, str]:
+    """Run Python files, so that what they register can be used; hashes of their contents, which decide results."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f'load is a list of Python files, such as ["my_operator.py"]; got {names!r}')
+    for name in names:
+        load_file(folder / name)
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
 
 
 def check_whole(experiment: Experiment) -> None:

@@ -1,7 +1,7 @@
 """What is measured of a setting once its images are there: cost, distances, likeness to the uncompressed images."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from bigain.backbones.architectures import meta_copy
 from bigain.bench.cost import count_flops
 from bigain.bench.experiment import Setting
-from bigain.bench.runner import Run, whole_data
+from bigain.bench.runner import Run, attached, whole_data
 from bigain.classify.images import to_tensors
-from bigain.compress import compress
+from bigain.hooks import site_hooks
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
 from bigain.metrics.intervals import bootstrap_mean, wilson
@@ -43,18 +43,11 @@ class Judge:
         """Measure what is not yet in the store."""
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
-        if "flops" not in known:
-            self.run.store.add_measure(number, "flops", self.flops(setting))
+        if "tokens" not in known:
+            for name, value in setting_cost(self.network, setting).items():
+                self.run.store.add_measure(number, name, value)
         if "generate" in setting.tasks and "samples" not in known:
             self.run.store.add_measure(number, "samples", self.samples(setting))
-
-    def flops(self, setting: Setting) -> int:
-        """Of one forward pass of one sample."""
-        with ExitStack() as stack:
-            for attach in setting.attach:
-                options: Any = {"where": attach.where, "reuse": attach.reuse}
-                stack.enter_context(compress(self.network, attach.operator, **options))
-            return count_flops(self.network)
 
     def samples(self, setting: Setting) -> dict[str, Any]:
         images = self.images(setting)
@@ -74,8 +67,9 @@ class Judge:
                 found["recognised"] = {**share._asdict(), "value": share.value}
         spectrum = radial_spectrum(images)
         found["spectrum"] = {"frequency": spectrum.frequency.tolist(), "decibels": spectrum.decibels.tolist()}
-        found["spectral_distance"] = spectral_distance(spectrum, radial_spectrum(real))
-        found["real_spectrum"] = radial_spectrum(real).decibels.tolist()
+        real_spectrum = radial_spectrum(real)
+        found["spectral_distance"] = spectral_distance(spectrum, real_spectrum)
+        found["real_spectrum"] = real_spectrum.decibels.tolist()
         dense = self.uncompressed()
         if dense is not None and dense != setting:
             other = self.images(dense)
@@ -112,6 +106,15 @@ class Judge:
             features = self.predict(images)[0] if self.features else None
             self._real = images, features
         return self._real
+
+
+def setting_cost(network: nn.Module, setting: Setting) -> dict[str, Any]:
+    """FLOPs of one forward pass of one sample; tokens, queries and keys at the compressed sites, each kind once."""
+    alone = replace(setting, attach=tuple(replace(part, groups=None) for part in setting.attach))
+    with attached(network, alone):
+        flops = count_flops(network)
+        found = [hook.seen for hook in site_hooks(network)]
+    return {"flops": flops, "tokens": sorted({(seen.tokens, seen.queries, seen.keys) for seen in found if seen})}
 
 
 Features = Callable[[Tensor], tuple[np.ndarray, np.ndarray | None]]

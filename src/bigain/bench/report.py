@@ -34,6 +34,7 @@ class Row:
     seconds: float | None = None  # an evaluation
     flops: int | None = None
     saved: float | None = None
+    tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
     samples: dict[str, Any] | None = None
     paper: dict[str, Any] | None = None
 
@@ -87,7 +88,7 @@ def make_row(
     if own and dense and own is not dense:
         row |= comparison(own, dense)
     flops = measured.get("flops")
-    row |= {"flops": flops, "samples": measured.get("samples")}
+    row |= {"flops": flops, "tokens": measured.get("tokens"), "samples": measured.get("samples")}
     if flops and base and base.get("flops"):
         row["saved"] = 1 - flops / base["flops"]
     return Row(**row)
@@ -166,6 +167,14 @@ def sample(row: Row, key: str) -> Any:
     return (row.samples or {}).get(key)
 
 
+def shortened(row: Row) -> str:
+    """`256 → 77`, or `256, keys → 64` where the queries stay."""
+    return "; ".join(
+        f"{tokens} → {queries}" if queries < tokens else f"{tokens}, keys → {keys}"
+        for tokens, queries, keys in row.tokens or ()
+    )
+
+
 def distance_names(rows: Sequence[Row]) -> list[str]:
     keys = [key for row in rows for key in (row.samples or {}) if isinstance(sample(row, key), dict)]
     return list(dict.fromkeys(key for key in keys if "floor" in next(sample(r, key) for r in rows if sample(r, key))))
@@ -189,6 +198,7 @@ def columns(report: Report) -> list[Column]:
         Column("spectrum dB", lambda r: f"{sample(r, 'spectral_distance'):.2f}" if r.samples else ""),
         Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
         Column("saved %", lambda r: percent(r.saved)),
+        Column("tokens", shortened),
         *(paper_column(key) for key in paper_keys(report.rows)),
     ]
     return [column for column in wanted if any(column.text(row) for row in report.rows)]
@@ -272,7 +282,7 @@ def latex(report: Report) -> str:
 def escaped(text: str) -> str:
     for sign in "&%_#":
         text = text.replace(sign, f"\\{sign}")
-    return text.replace("±", r"$\pm$")
+    return text.replace("±", r"$\pm$").replace("→", r"$\to$")
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {"markdown": markdown, "csv": comma_separated, "latex": latex}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bigain.bench.experiment import Experiment, read_experiment
+from bigain.bench.experiment import read_experiment
 from bigain.bench.measures import Judge
 from bigain.bench.runner import Piece, Run, run_pieces
 from bigain.loading import best_dtype, load
@@ -15,6 +15,13 @@ def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[st
     """Run what is not done yet; names of images that could not be read, with the reasons."""
     experiment = read_experiment(path)
     run = Run.start(experiment, folder, load(experiment.model, device=device, dtype=best_dtype(device)))
+    execute(run, console)
+    return run.store.skipped()
+
+
+def execute(run: Run, console: Console) -> None:
+    """Do what is not done yet, and measure what was done."""
+    experiment = run.experiment
     with progress_bars(console) as bars:
         pieces = run.pieces()
         totals = {task: sum(p.last - p.first for p in pieces if p.task == task) for task in experiment.tasks}
@@ -24,12 +31,7 @@ def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[st
             bars.update(tasks[piece.task], advance=count, description=f"{piece.task}: {piece.setting.label}")
 
         run_pieces(run, show)
-        judge(run, experiment, bars.console)
-    return run.store.skipped()
-
-
-def judge(run: Run, experiment: Experiment, console: Console) -> None:
     with console.status("measuring"):
-        judging = Judge(run)
+        judge = Judge(run)
         for setting in experiment.settings:
-            judging.judge(setting)
+            judge.judge(setting)

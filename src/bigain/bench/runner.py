@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 from PIL import Image
+from torch import nn
 
 from bigain.backbones.denoiser import Denoiser
 from bigain.bench.experiment import Experiment, Setting
@@ -28,7 +29,7 @@ from bigain.bench.store import DecisionRow, GeneratedRow, Store
 from bigain.bench.subjects import class_conditions, subjects
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
-from bigain.compress import compress
+from bigain.compression import Handle, compress
 from bigain.data import Dataset, load_data
 from bigain.generate import generate
 from bigain.pictures import to_picture
@@ -92,10 +93,8 @@ class Run:
         return names <= self.store.classified(setting) | self.store.skipped().keys()
 
     def work(self, piece: Piece) -> None:
-        with ExitStack() as stack:
-            for attach in piece.setting.attach:
-                options: Any = {"where": attach.where, "reuse": attach.reuse, "groups": attach.groups}
-                handle = stack.enter_context(compress(self.denoiser.network, attach.operator, **options))
+        with attached(self.denoiser.network, piece.setting) as handles:
+            for handle in handles:
                 handle.reset(piece.first * 1_000_003)  # drawn patterns depend on the piece, not on what ran before
             if piece.task == "classify":
                 self._classify(piece)
@@ -150,6 +149,13 @@ class Run:
     def images(self, setting: Setting) -> Path:
         """Where the generated images of a setting lie."""
         return self.folder / "images" / str(self.ids[setting.label])
+
+
+@contextmanager
+def attached(network: nn.Module, setting: Setting) -> Iterator[list[Handle]]:
+    """A network with all that belongs to a setting, for a while."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(compress(network, **vars(attach))) for attach in setting.attach]
 
 
 def whole_data(experiment: Experiment) -> Dataset:

@@ -10,7 +10,7 @@ from rich.console import Console
 from bigain.bench.files import Result, classify_files, find_images
 from bigain.classify.classifier import DiffusionClassifier, fitting_rows
 from bigain.classify.decision import Decision
-from bigain.compress import compress
+from bigain.compression import compress
 from bigain.generate import Sampling, generate
 from bigain.loading import best_dtype, load
 from bigain.pictures import contact_sheet, to_picture

@@ -13,7 +13,7 @@ from bigain.backbones.denoiser import Denoiser
 from bigain.backbones.family import family_of
 from bigain.backbones.site import Site
 from bigain.classify.images import to_tensor
-from bigain.compress import compress
+from bigain.compression import compress
 from bigain.hooks import site_hooks
 from bigain.pictures import to_picture
 from bigain.plots import new_figure, styled

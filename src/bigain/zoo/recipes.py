@@ -73,7 +73,7 @@ RECIPES: dict[str, Recipe] = {
                 "attention_bias": True,
             },
             schedule=LINEAR,
-            samples=448_000,
+            samples=360_000,
             restarts=(208_000,),
         ),
         Recipe(

@@ -1,0 +1,106 @@
+"""What `bigain bench` says: a table, JSON, a chart, and when an operator does not pay."""
+
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from bigain.bench.speed import NONE, Bench, Machine, Measured
+from bigain.bench.stopwatch import PARTS
+from bigain.plots import new_figure, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = {"plan": "#CC6677", "merge": "#DDAA33", "attention": "#332288", "unmerge": "#117733", "the rest": "#BBBBBB"}
+
+
+def title(bench: Bench, machine: Machine) -> str:
+    size = "x".join(map(str, bench.latent or machine.native))
+    return f"{bench.model}, {size} latents, batch {bench.batch}, {bench.dtype}, {machine.text}"
+
+
+def speed_table(rows: list[Measured], bench: Bench, machine: Machine) -> Table:
+    """Milliseconds of a step and of its parts; how many times as fast as uncompressed, and what FLOPs allow."""
+    table = Table(title=title(bench, machine), caption=f"medians of {bench.rounds} interleaved rounds")
+    table.add_column("operator")
+    heads = ["ms", "quartiles", "speed-up", "FLOPs allow", "to tomesd", *PARTS, "peak MB", "GFLOPs"]
+    for head in heads:
+        table.add_column(head, justify="right")
+    for row in rows:
+        mode = "" if row.mode == "eager" else ", compiled"
+        parts = [f"{1e3 * row.parts[part]:.1f}" if row.parts else "" for part in PARTS]
+        table.add_row(
+            row.name + mode,
+            f"{1e3 * row.seconds:.1f}",
+            "–".join(f"{1e3 * end:.1f}" for end in row.quartiles),
+            f"{row.speedup:.2f}",
+            f"{row.bound:.2f}",
+            f"{row.to_tomesd:.2f}" if row.to_tomesd else "",
+            *parts,
+            f"{row.peak_bytes / 1e6:.1f}" if row.peak_bytes else "",
+            f"{row.flops / 1e9:.3g}",
+        )
+    return table
+
+
+def speed_json(rows: list[Measured], bench: Bench, machine: Machine, pays: dict[str, int | None]) -> dict[str, Any]:
+    return {
+        "model": bench.model,
+        "latent": list(bench.latent or machine.native),
+        "batch": bench.batch,
+        "dtype": bench.dtype,
+        "rounds": bench.rounds,
+        "machine": machine.text,
+        "versions": machine.versions,
+        "rows": [row.as_json() for row in rows],
+        "pays_from": pays,
+    }
+
+
+def advice(rows: list[Measured], pays: dict[str, int | None]) -> list[str]:
+    """One line for each operator that costs more than it saves."""
+    found = []
+    for row in rows:
+        if row.mode == "eager" and row.name in pays:
+            side = pays[row.name]
+            from_there = f"from {side}x{side} tokens on" if side else "at no size that was tried"
+            found.append(
+                f"{row.name} costs more than it saves here ({row.to_none:.2f} of the time without); at this width of "
+                f"the tokens it pays {from_there}"
+            )
+    return found
+
+
+@styled
+def speed_chart(rows: list[Measured], bench: Bench, machine: Machine) -> "Figure":
+    """Bars of a step's time and its parts; a mark where the FLOPs would put it."""
+    words = (
+        f"Medians of {bench.rounds} interleaved rounds, whiskers: quartiles. Marks: the time of the uncompressed step, "
+        f"less the share of FLOPs saved."
+    )
+    figure = new_figure(8.0, 1.4 + 0.34 * len(rows), title(bench, machine), words)
+    axes = figure.subplots()
+    dense = {row.mode: row.seconds for row in rows if row.name == NONE}
+    for y, row in enumerate(rows):
+        left = 0.0
+        for part, width in stacked(row).items():
+            label = part if y == 0 else None
+            axes.barh(y, 1e3 * width, left=1e3 * left, color=COLOURS[part], height=0.7, label=label)
+            left += width
+        low, high = row.quartiles
+        spread = [[max(0.0, row.seconds - low) * 1e3], [max(0.0, high - row.seconds) * 1e3]]
+        axes.errorbar(1e3 * row.seconds, y, xerr=spread, color="black", capsize=2, linewidth=0.8)
+        axes.plot(1e3 * dense[row.mode] / row.bound, y, marker="|", color="black", markersize=14)
+    names = [row.name + ("" if row.mode == "eager" else ", compiled") for row in rows]
+    axes.set_yticks(range(len(rows)), names)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("milliseconds a step")
+    figure.legend(loc="outside right center")
+    return figure
+
+
+def stacked(row: Measured) -> dict[str, float]:
+    """Parts and the rest of a step; compiled code has no parts."""
+    parts = dict(row.parts) if row.parts else dict.fromkeys(PARTS, 0.0)
+    return {**parts, "the rest": max(0.0, row.seconds - sum(parts.values()))}

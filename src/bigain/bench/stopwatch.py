@@ -1,0 +1,105 @@
+"""Where the time of a compressed step goes: plan, merge, attention, unmerge."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from bigain.hooks import site_hooks
+from bigain.tokens.plan import Plan
+
+PARTS = ("plan", "merge", "attention", "unmerge")
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Stopwatch:
+    """Seconds spent in each part since the last `reset`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+        self.started = 0.0
+
+    def reset(self) -> None:
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+
+    def start(self) -> None:
+        wait(self.device)
+        self.started = time.perf_counter()
+
+    def stop(self, part: str) -> None:
+        wait(self.device)
+        self.seconds[part] += time.perf_counter() - self.started
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self.start()
+            result = function(*args, **kwargs)
+            self.stop(part)
+            return result
+
+        return run
+
+
+class TimedPlan:
+    """A plan under a stopwatch."""
+
+    def __init__(self, plan: Plan, watch: Stopwatch) -> None:
+        self.queries = watch.timed("merge", plan.queries)
+        self.context = watch.timed("merge", plan.context)
+        self.key_bias = watch.timed("merge", plan.key_bias)
+        self.restore = watch.timed("unmerge", plan.restore)
+
+
+@contextmanager
+def watched(model: nn.Module, modules: list[nn.Module], watch: Stopwatch) -> Iterator[None]:
+    """Time what is attached to a model, and the given attention modules, for a while."""
+    jobs = {hook.job for hook in site_hooks(model)}
+    hooks = []
+    for job in jobs:
+        job.plan = timed_plans(job.plan, watch)  # type: ignore[method-assign]
+    for module in modules:
+        # after the operator's own hook, before it on the way back
+        hooks.append(module.register_forward_pre_hook(lambda *_: watch.start()))
+        hooks.append(module.register_forward_hook(lambda *_: watch.stop("attention"), prepend=True))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for job in jobs:
+            del job.plan
+
+
+def timed_plans(plan: Callable[..., tuple[Plan, bool]], watch: Stopwatch) -> Callable[..., Any]:
+    def run(*args: Any) -> tuple[TimedPlan, bool]:
+        found, made = watch.timed("plan", plan)(*args)
+        return TimedPlan(found, watch), made
+
+    return run
+
+
+@contextmanager
+def watched_tomesd(watch: Stopwatch) -> Iterator[None]:
+    """Time the parts of tomesd for a while."""
+    from tomesd import patch
+
+    compute = patch.compute_merge
+
+    def timed(*args: Any) -> tuple[Any, ...]:
+        merge, *others, unmerge, keep_cross, keep_mlp = watch.timed("plan", compute)(*args)
+        return (watch.timed("merge", merge), *others, watch.timed("unmerge", unmerge), keep_cross, keep_mlp)
+
+    patch.compute_merge = timed
+    try:
+        yield
+    finally:
+        patch.compute_merge = compute

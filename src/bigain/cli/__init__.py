@@ -1,0 +1,21 @@
+"""The `bigain` command. A command is a file here that joins `main.app`, and a line below.
+
+Files import what is heavy inside their command, so that `--help` and completion are quick.
+"""
+
+# isort: off
+from bigain.cli.main import app
+from bigain.cli import (  # noqa: F401 - they join the app; the order is that of --help
+    demo,
+    classify,
+    generate,
+    show,
+    flops,
+    run,
+    report,
+    bench,
+    train,
+    names,
+)
+
+__all__ = ["app"]

@@ -1,0 +1,110 @@
+"""`bigain bench`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigain.cli.console import err, out, print_json, say, warn
+from bigain.cli.flops import parse_size
+from bigain.cli.main import EXPERIMENTS, app, examples
+from bigain.cli.options import COMPRESSION, MACHINE, OUTPUT, Device, Reuse, Threads, json_of, names_of, words
+
+
+@app.command(
+    rich_help_panel=EXPERIMENTS,
+    epilog=examples(
+        "bigain bench --model sd2 --latent 96x96",
+        'bigain bench --model fashion-unet --operator "gated_merge(0.5)" --compile',
+    ),
+)
+def bench(
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="An architecture (random weights), a bundled model, a folder or a hub id.",
+            autocompletion=names_of("architectures"),
+        ),
+    ] = "sd2",
+    latent: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 96x96; the model's own by default.")
+    ] = None,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Samples in a step.")] = 1,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Times that each operator runs.")] = 7,
+    operator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help='An operator, or "tomesd(ratio=0.7)"; may be given several times. All by default.',
+            autocompletion=names_of("operators"),
+            rich_help_panel=COMPRESSION,
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="SITES", help="Where to compress, such as \"part='down'\".", rich_help_panel=COMPRESSION),
+    ] = None,
+    reuse: Reuse = None,
+    dtype: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="float32, float16 or bfloat16.",
+            autocompletion=words("float32", "float16", "bfloat16"),
+            rich_help_panel=MACHINE,
+        ),
+    ] = "float32",
+    compiled: Annotated[
+        bool,
+        typer.Option("--compile", metavar="", help="Measure torch.compile beside eager, too.", rich_help_panel=MACHINE),
+    ] = False,
+    device: Device = "cpu",
+    threads: Threads = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FOLDER", help="Write bench.json and a chart, bench.png, there.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        json_of(
+            "{model, latent, batch, dtype, rounds, machine, versions, pays_from, rows: a list of {name, mode, seconds, "
+            "quartiles, to_none, to_tomesd, flops, bound, peak_bytes, parts, speedup, overhead}}",
+            OUTPUT,
+        ),
+    ] = False,
+) -> None:
+    """Measure how fast a step is with each operator, beside tomesd and beside what the FLOPs allow.
+
+    All run in turn, round by round, so that a busy machine hurts them alike: trust the ratios, not the times.
+    """
+    import json
+
+    import torch
+
+    from bigain.bench.speed import Bench, measure
+    from bigain.bench.speed_report import advice, speed_chart, speed_json, speed_table
+    from bigain.plots import save_figure
+
+    if threads:
+        torch.set_num_threads(threads)
+    size = parse_size(latent) if latent else None
+    options = {"where": where, "reuse": reuse}
+    wanted = Bench(model, tuple(operator or ()), size, batch, dtype, device, rounds, compiled, options)
+    with err.status("building the model") as status:
+        rows, pays, machine = measure(wanted, status.update)
+    found = speed_json(rows, wanted, machine, pays)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
+        save_figure(speed_chart(rows, wanted, machine), folder / "bench.png")
+    if as_json:
+        print_json(found)
+        return
+    out.print(speed_table(rows, wanted, machine))
+    for line in advice(rows, pays):
+        warn("[yellow]slower:[/] ", line)
+    if folder:
+        say(f"bench.json and bench.png in {folder}")

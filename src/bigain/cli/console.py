@@ -1,0 +1,116 @@
+"""What all commands share: where they print, how they fail, and what their exit codes mean."""
+
+import json
+import math
+import sqlite3
+import traceback
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from typer.core import TyperGroup
+
+out, err = Console(), Console(stderr=True)
+
+
+class Code(IntEnum):
+    """The exit codes."""
+
+    DONE = 0
+    LEFT_OUT = 1
+    WRONG = 2
+    MISSING = 3
+    BROKEN = 4
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Code.DONE: "done",
+    Code.LEFT_OUT: "done, but something was left out, such as images that cannot be read",
+    Code.WRONG: "wrong usage or bad input",
+    Code.MISSING: "a file, weights or an optional package is missing or cannot be used",
+    Code.BROKEN: "the program or an operator of yours broke; a traceback tells where",
+    Code.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+
+class Commands(TyperGroup):
+    """The group of all commands: what one of them raises becomes an error text and an exit code, here only."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
+            raise  # typer's own business
+        except KeyboardInterrupt:
+            interrupted()
+        except Exception as error:
+            code = code_of(error)
+            if code is Code.BROKEN or ctx.params["traceback"]:
+                warn("", "".join(traceback.format_exception(error)).rstrip())
+            else:
+                warn("[red]error:[/] ", text_of(error))
+            raise typer.Exit(code) from error
+
+
+def code_of(error: Exception) -> Code:
+    """The library raises ValueError and TypeError for bad input, with a text for its user."""
+    if isinstance(error, OSError | ImportError):
+        return Code.MISSING
+    if isinstance(error, ValueError | TypeError | sqlite3.Error):
+        return Code.WRONG
+    return Code.BROKEN
+
+
+def text_of(error: Exception) -> str:
+    """The error for people: without the number that the system gives it."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or repr(error)
+
+
+def interrupted(advice: str = "") -> NoReturn:
+    """One line after Ctrl-C, with what can be done now."""
+    warn("[yellow]interrupted[/]", f": {advice}" if advice else "")
+    raise typer.Exit(Code.INTERRUPTED)
+
+
+def report_left_out(what: str, reasons: dict[str, str]) -> None:
+    """Name what was left out, with the reasons, and leave with the code for it; nothing happens if all is there."""
+    for name, reason in reasons.items():
+        warn(f"[yellow]{what}:[/] ", f"{name}: {reason}")
+    if reasons:
+        raise typer.Exit(Code.LEFT_OUT)
+
+
+def warn(mark: str, text: str) -> None:
+    """A line on standard error: a mark in colour, then plain text."""
+    err.print(mark + escape(text), highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """One plain line of the result."""
+    out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """The result for programs: one line on standard output."""
+    typer.echo(json.dumps(plain(value), allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: paths as texts, named tuples as objects, null for what is not finite."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value

@@ -1,0 +1,40 @@
+"""`bigain demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigain.cli.console import err, interrupted, out, print_json, say
+from bigain.cli.main import app, examples
+from bigain.cli.options import Threads, json_of
+
+
+@app.command(epilog=examples("bigain demo --quick"))
+def demo(
+    quick: Annotated[bool, typer.Option("--quick", metavar="", help="A few images only.")] = False,
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Where to write the results and report.html.")
+    ] = Path("demo"),
+    threads: Threads = None,
+    as_json: Annotated[bool, json_of("{page: a path, rows: a list as in report --json}")] = False,
+) -> None:
+    """See what this does: a bundled model classifies and generates, with and without compression.
+
+    Real test images, no download, some minutes; one table here and one page to look at.
+    """
+    import torch
+
+    from bigain.bench.demo import QUICK, demo_table, run_demo
+
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        result = run_demo(folder, err, QUICK if quick else None)
+    except KeyboardInterrupt:
+        interrupted(f"what is done is kept in {folder}; the same command goes on from there")
+    if as_json:
+        print_json({"page": result.page, "rows": [vars(row) for row in result.report.rows]})
+        return
+    out.print(demo_table(result.report))
+    say(f"open {result.page}")

@@ -1,0 +1,67 @@
+"""`bigain generate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigain.cli.console import err, print_json, say
+from bigain.cli.main import MODELS, app, examples
+from bigain.cli.options import OUTPUT, SAMPLING, Classes, Device, Model, Operator, Reuse, Seed, json_of
+
+
+@app.command(
+    rich_help_panel=MODELS,
+    epilog=examples(
+        'bigain generate --operator "gated_merge(ratio=0.5)" --count 20',
+        'bigain generate --model my/sd2 --prompt "a red fox" --count 4 --out foxes',
+    ),
+)
+def generate(
+    model: Model = "fashion-unet",
+    prompt: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="A prompt or class; may be given several times.")
+    ] = None,
+    classes: Classes = None,
+    prompts_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A text file with one prompt a line.")
+    ] = None,
+    count: Annotated[int, typer.Option(metavar="N", help="How many images; prompts are used in turn.")] = 10,
+    operator: Operator = None,
+    reuse: Reuse = None,
+    steps: Annotated[int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)] = 50,
+    guidance: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="1 means none; the model's usual one by default.", rich_help_panel=SAMPLING),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="ddim, euler, dpm++ or any diffusers scheduler by its class; the paper's for the model by default.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="FOLDER", help="Where to write the images and a sheet of them.", rich_help_panel=OUTPUT
+        ),
+    ] = Path("images"),
+    as_json: Annotated[bool, json_of("{images: a list of paths, sheet: a path}", OUTPUT)] = False,
+) -> None:
+    """Generate images of classes or prompts.
+
+    Each image has a seed of its own: batch size and order change nothing.
+    """
+    from bigain.bench.session import Wish, generate_all
+    from bigain.generate import Sampling
+
+    wish = Wish(model, operator, reuse, tuple(prompt or ()), classes, prompts_file, count, device)
+    sheet = generate_all(wish, Sampling(steps, guidance, scheduler, seed), folder, err)
+    if as_json:
+        print_json({"images": [folder / f"{number:05d}.png" for number in range(count)], "sheet": sheet})
+    else:
+        say(f"{count} images in {folder}, side by side in {sheet}")

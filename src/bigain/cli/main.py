@@ -1,0 +1,61 @@
+"""The app that the commands join, with the options that stand before a command."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigain.cli.console import MEANINGS, Commands
+
+# panels of `bigain --help`
+MODELS, EXPERIMENTS, MORE = "Use a model", "Run experiments", "More"
+
+EPILOG = "Exit codes:\n" + "\n".join(f"{code.value:>5}  {text}" for code, text in MEANINGS.items())
+
+app = typer.Typer(
+    cls=Commands,
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bigain {version('bigain')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.py",
+            help="Run a Python file first: operators, scorers, policies and data sets that it registers are then "
+            "known by name. May be given several times.",
+        ),
+    ] = None,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", metavar="", help="Show where in the program an error comes from.")
+    ] = False,
+    show: Annotated[
+        bool,
+        typer.Option("--version", metavar="", help="Show the version.", callback=show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Faster diffusion models that still generate and still classify.
+
+    `bigain COMMAND --help` explains a command.
+    """
+    from bigain.plugins import load_file
+
+    for path in load or ():
+        load_file(path)
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's --help: how it is called."""
+    return "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])

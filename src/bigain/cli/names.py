@@ -1,0 +1,35 @@
+"""`bigain list`."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from bigain.cli.console import out, print_json
+from bigain.cli.main import MORE, app, examples
+from bigain.cli.options import json_of, words
+from bigain.cli.shelves import SHELVES
+from bigain.registry import miss
+
+
+@app.command(
+    "list",
+    rich_help_panel=MORE,
+    epilog=examples("bigain list operators", "bigain --load my_operator.py list operators"),
+)
+def list_names(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help=f"{', '.join(SHELVES)}.", autocompletion=words(*SHELVES))],
+    as_json: Annotated[bool, json_of("lines by name")] = False,
+) -> None:
+    """List what there is, one line each."""
+    if what not in SHELVES:
+        raise ValueError(miss("list of", what, SHELVES))
+    lines = SHELVES[what]()
+    if as_json:
+        print_json(lines)
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, text in lines.items():
+        table.add_row(f"[bold]{escape(name)}[/]", escape(text))
+    out.print(table)

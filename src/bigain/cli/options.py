@@ -1,0 +1,107 @@
+"""Options that several commands have, and the completion of names in the shell."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from textwrap import shorten
+from typing import Annotated, Any
+
+import typer
+
+from bigain.cli.shelves import SHELVES
+from bigain.registry import miss
+
+# panels of --help
+COMPRESSION, SAMPLING, OUTPUT, MACHINE = "Compression", "Sampling", "Output", "Machine"
+DEVICES = ("cpu", "cuda", "mps", "xpu")
+
+
+def names_of(shelf: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """A completion: the names on a shelf, with their lines; those of files given to --load are among them."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        from bigain.plugins import load_file
+
+        with suppress(ValueError, OSError):  # said when the command runs
+            for path in ctx.find_root().params.get("load") or ():
+                load_file(path)
+        found = SHELVES[shelf]().items()
+        return [(name, shorten(line, 70, placeholder=" …")) for name, line in found if name.startswith(incomplete)]
+
+    return complete
+
+
+def words(*choices: str) -> Callable[[str], list[str]]:
+    """A completion: some fixed words."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
+def check_device(ctx: typer.Context, name: str) -> str:
+    """A device that torch has here."""
+    if ctx.resilient_parsing:  # the shell completes a line
+        return name
+    import torch
+
+    kind = name.partition(":")[0]
+    if kind not in DEVICES:
+        raise typer.BadParameter(miss("device", kind, DEVICES))
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise typer.BadParameter(f"{name!r} cannot be used here: {str(error).splitlines()[0]}") from None
+    return name
+
+
+Model = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="A bundled model, a folder or a hub id (owner/name).", autocompletion=names_of("models")
+    ),
+]
+Operator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help='An operator such as "gated_merge(ratio=0.7)"; `bigain list operators` names them.',
+        autocompletion=names_of("operators"),
+        rich_help_panel=COMPRESSION,
+    ),
+]
+Reuse = Annotated[
+    str | None,
+    typer.Option(
+        metavar="stage",
+        help="stage: plan once in each stage of the network, not at each attention.",
+        autocompletion=words("stage"),
+        rich_help_panel=COMPRESSION,
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="Names separated by commas, or a file with one a line; the model's own by default."
+    ),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the noise.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Where to run: cpu, cuda, cuda:1, …",
+        callback=check_device,
+        autocompletion=words(*DEVICES),
+        rich_help_panel=MACHINE,
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="CPU threads; torch's choice by default.", rich_help_panel=MACHINE),
+]
+RunFolder = Annotated[
+    Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write; runs/NAME by default.")
+]
+
+
+def json_of(shape: str, panel: str | None = None) -> Any:
+    """The option --json of a command, with the shape of what it prints."""
+    return typer.Option("--json", metavar="", help=f"Print JSON: {shape}.", rich_help_panel=panel)

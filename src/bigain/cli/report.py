@@ -1,0 +1,81 @@
+"""`bigain report`."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bigain.cli.console import print_json
+from bigain.cli.main import EXPERIMENTS, app, examples
+from bigain.cli.options import json_of, words
+from bigain.registry import miss
+
+if TYPE_CHECKING:
+    from bigain.bench.report import Report
+
+
+@app.command(
+    rich_help_panel=EXPERIMENTS,
+    epilog=examples(
+        "bigain report runs/main-unet --out report",
+        "bigain report benchmarks/results/*.sqlite --format latex",
+    ),
+)
+def report(
+    records: Annotated[list[Path], typer.Argument(metavar="RECORDS", help="Run folders or record files.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Of the table: markdown, csv or latex.",
+            autocompletion=words("markdown", "csv", "latex"),
+        ),
+    ] = "markdown",
+    folder: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Write the table and figures there, too.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a small copy of the one run's record, for keeping.")
+    ] = None,
+    as_json: Annotated[bool, json_of("a list of {title, about, experiment, sessions, rows}, one a record")] = False,
+) -> None:
+    """Print tables of what experiments found; with --out, draw their figures."""
+    from bigain.bench.report import FORMATS, find_record, write_report
+    from bigain.bench.store import Store
+
+    if form not in FORMATS:
+        raise ValueError(miss("format", form, list(FORMATS)))
+    if (folder or record) and len(records) > 1:
+        raise ValueError(f"--out and --record are for one run; got {len(records)}")
+    found = [read(place) for place in records]
+    if as_json:
+        print_json([contents(one) for one in found])
+    else:
+        typer.echo("\n".join(FORMATS[form](one) for one in found))
+    if folder:
+        write_report(found[0], folder)
+    if record:
+        with closing(Store(find_record(records[0]), read_only=True)) as store:
+            store.write_record(record)
+
+
+def read(place: Path) -> "Report":
+    from bigain.bench.report import read_report
+
+    try:
+        return read_report(place)
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"cannot read {place}: {error}; give a run folder or its record") from error
+
+
+def contents(report: "Report") -> dict[str, Any]:
+    """All but the pictures; shares with their value beside hits and n."""
+    found = {key: value for key, value in vars(report).items() if key != "examples"}
+    return found | {"rows": [{key: with_value(value) for key, value in vars(row).items()} for row in report.rows]}
+
+
+def with_value(found: Any) -> Any:
+    return found._asdict() | {"value": found.value} if hasattr(found, "_asdict") else found

@@ -1,0 +1,45 @@
+"""`bigain run`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigain.cli.console import err, interrupted, print_json, report_left_out, say
+from bigain.cli.main import EXPERIMENTS, app, examples
+from bigain.cli.options import Device, RunFolder, Threads, json_of
+
+
+@app.command(
+    rich_help_panel=EXPERIMENTS,
+    epilog=examples("bigain run benchmarks/experiments/bundled/main-unet.toml --out runs/main"),
+)
+def run(
+    experiment: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A TOML file, such as those in benchmarks/experiments.")
+    ],
+    folder: RunFolder = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    as_json: Annotated[bool, json_of("{folder: a path, left_out: reasons by image}")] = False,
+) -> None:
+    """Run an experiment, or what is left of it.
+
+    Started again, it goes on where it was; started twice at a time, the two share the work.
+    """
+    import torch
+
+    from bigain.bench.run import run_file
+
+    place = folder or Path("runs") / experiment.stem
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        left_out = run_file(experiment, place, device, err)
+    except KeyboardInterrupt:
+        interrupted(f"what is done is kept in {place}; the same command goes on from there")
+    if as_json:
+        print_json({"folder": place, "left_out": left_out})
+    else:
+        say(f"results in {place}; bigain report {place} shows them")
+    report_left_out("left out", left_out)

@@ -1,0 +1,59 @@
+"""What there is, by kind: names with a line each, for `bigain list` and for the completion of names."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+
+def operators() -> dict[str, str]:
+    from bigain.operators import OPERATORS
+
+    return {name: first_sentence(cls) for name, cls in OPERATORS.items()}
+
+
+def scorers() -> dict[str, str]:
+    from bigain.tokens.scores import SCORERS
+
+    return {name: first_sentence(function) for name, function in SCORERS.items()}
+
+
+def policies() -> dict[str, str]:
+    from bigain.classify.board import POLICIES
+    from bigain.classify.policies import PAPER
+
+    own = {name: first_sentence(cls) for name, cls in POLICIES.items()}
+    return own | {name: f"The paper's setting for that data set: {policy}" for name, policy in PAPER.items()}
+
+
+def models() -> dict[str, str]:
+    from bigain.zoo.shelf import model_lines
+
+    return model_lines()
+
+
+def data() -> dict[str, str]:
+    from bigain.data import DATASETS
+
+    return {name: first_sentence(function) for name, function in DATASETS.items()}
+
+
+def architectures() -> dict[str, str]:
+    from bigain.backbones.architectures import ARCHITECTURES
+
+    return {name: class_name for name, (class_name, _) in ARCHITECTURES.items()}
+
+
+SHELVES: dict[str, Callable[[], dict[str, str]]] = {
+    "operators": operators,
+    "scorers": scorers,
+    "policies": policies,
+    "models": models,
+    "data": data,
+    "architectures": architectures,
+}
+
+
+def first_sentence(thing: Any) -> str:
+    """The first sentence of a docstring, on one line."""
+    text = " ".join((thing.__doc__ or "").split())
+    return re.split(r"\. (?=[A-Z`])", text)[0].rstrip(".")  # not at "eq. (6)"

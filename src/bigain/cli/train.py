@@ -1,0 +1,68 @@
+"""`bigain train`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigain.cli.console import err, interrupted, print_json, say
+from bigain.cli.main import MORE, app, examples
+from bigain.cli.options import RunFolder, Threads, json_of
+
+
+def recipes(incomplete: str) -> list[str]:
+    """The completion: recipes, and bundled models that have none, which are feature networks."""
+    from bigain.zoo.recipes import RECIPES
+    from bigain.zoo.shelf import bundled
+
+    return [name for name in {**RECIPES, **bundled()} if name.startswith(incomplete)]
+
+
+@app.command(
+    rich_help_panel=MORE,
+    epilog=examples(
+        "bigain train fashion-dit --smoke",
+        "bigain train fashion-unet --data /data/fashion-mnist --out runs/mine",
+    ),
+)
+def train(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A recipe or feature network, such as fashion-dit or fashion-features.",
+            autocompletion=recipes,
+        ),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="The data set's official files; the usual places by default."),
+    ] = None,
+    folder: RunFolder = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another seed than the recipe's 0.")] = 0,
+    stop_after: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Stop at this many samples of the recipe.")
+    ] = None,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", metavar="", help="Prove the whole path on few images in under a minute.")
+    ] = False,
+    threads: Threads = None,
+    as_json: Annotated[bool, json_of("{folder: a path, card: what the model's card.json says}")] = False,
+) -> None:
+    """Train one of the bundled models from its recipe.
+
+    Started again, it goes on from the last checkpoint.
+    """
+    from bigain.zoo.command import Options, train_named
+
+    place = folder or Path("runs") / name
+    try:
+        train_named(name, place, Options(data, seed, stop_after, threads, smoke), err)
+    except KeyboardInterrupt:
+        kept = (place / "checkpoint.pt").is_file()
+        interrupted(f"{place} has a checkpoint; the same command goes on from there" if kept else "")
+    if as_json:
+        print_json({"folder": place, "card": json.loads((place / "card.json").read_text())})
+    else:
+        say((place / "card.md").read_text())

@@ -1,0 +1,40 @@
+"""A tiny model for the commands; it also puts this folder on the path, for `commands`."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bigain.backbones.labelled import save_labelled
+from bigain.classify.board import POLICIES
+from bigain.data import DATASETS
+from bigain.operators import OPERATORS
+from bigain.tokens.scores import SCORERS
+from bigain.zoo.command import smoke_data
+from bigain.zoo.loop import SMOKE, Trainer
+from bigain.zoo.recipes import RECIPES
+
+
+@pytest.fixture(scope="session")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    recipe = RECIPES["fashion-dit"]
+    tiny = recipe.architecture | {"num_layers": 3, "num_attention_heads": 1}
+    trainer = Trainer(replace(recipe, architecture=tiny), smoke_data(), folder, SMOKE)
+    save_labelled(folder, trainer.denoiser, "dit")
+    return folder
+
+
+@pytest.fixture
+def own_place(tmp_path: Path) -> Iterator[Path]:
+    """A folder for files to load; what they register, and they themselves, are forgotten after the test."""
+    registries = (OPERATORS, SCORERS, POLICIES, DATASETS)
+    before = [dict(registry) for registry in registries]
+    yield tmp_path
+    for registry, items in zip(registries, before, strict=True):
+        registry._items = items
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]

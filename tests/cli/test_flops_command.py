@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+from commands import run, run_json
+from diffusers import UNet2DConditionModel
+
+from bigain.cli.flops import MAIN_OPERATORS, parse_size
+from models import SD
+
+
+def test_one_operator_as_json() -> None:
+    (found,) = run_json("flops", "--operator", "gated_merge(ratio=0.7)", "--reuse", "stage")
+    gflops, saved = found.pop("gflops"), found.pop("saved")
+    assert found == {
+        "model": "sd2", "operator": "gated_merge(ratio=0.7)", "reuse": "stage", "where": None, "latent": "64x64",
+    }  # fmt: skip
+    assert round(gflops, 2) == 698.88
+    assert saved == pytest.approx(1 - 698.88 / 804.257, abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pipeline's folder, as far as counting needs it."""
+    place = tmp_path_factory.mktemp("pipeline")
+    UNet2DConditionModel(**SD).save_pretrained(place / "unet")
+    return place
+
+
+def test_the_main_operators_as_json(folder: Path) -> None:
+    rows = run_json("flops", "--model", folder, "--latent", "16x16")
+    assert [(row["operator"], row["reuse"]) for row in rows] == list(MAIN_OPERATORS)
+    assert rows[0]["saved"] == 0
+    assert all(row["gflops"] < rows[0]["gflops"] and 0 < row["saved"] < 1 for row in rows[1:])
+
+
+def test_table_sites_and_latent_size(folder: Path) -> None:
+    words = ("flops", "--model", folder, "--operator", "todo(2)", "--latent", "16x24")
+    shown = run(*words)
+    assert "16x24 latents" in shown
+    assert "todo(2)" in shown
+    (everywhere,), (down,) = run_json(*words), run_json(*words, "--where", "part='down'")
+    assert (down["where"], down["latent"]) == ("part='down'", "16x24")
+    assert 0 < down["saved"] < everywhere["saved"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--model", "sd3"), "did you mean 'sd2'"),
+        (("--operator", "gated_merg(0.7)"), "did you mean 'gated_merge'"),
+        (("--operator", "GatedMerge(0.7)"), "did you mean 'gated_merge'"),
+        (("--operator", "gated_merge(0.7, scorer='laplacianl1')"), "did you mean 'laplacian_l1'"),
+        (("--operator", "gated_merge(0.9)"), "0.75"),
+        (("--operator", "todo(2)", "--where", "level=9"), "no site at level 9"),
+        (("--latent", "64"), "height x width"),
+        (("--operator", "todo(2)", "--reuse", "step"), "reuse is None or"),
+    ],
+)
+def test_says_what_is_wrong(words: tuple[str, ...], text: str, folder: Path) -> None:
+    assert text in run("flops", "--model", folder, *words, code=2)
+
+
+def test_sizes() -> None:
+    assert parse_size("48x80") == (48, 80)

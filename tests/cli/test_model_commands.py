@@ -1,0 +1,117 @@
+"""classify, generate, show."""
+
+from pathlib import Path
+
+import pytest
+from commands import invoke, picture_folders, run, run_json
+
+
+def test_classify_folders_with_a_bad_file(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path, 5)
+    (root / "bad.png").write_bytes(b"no picture")
+    words = ("classify", root, "--model", small_model, "--policy", "exhaustive(2)", "--top", "2")
+    more = ("--operator", "gated_merge(0.5)", "--out", tmp_path / "r.csv")
+    found = run_json(*words, *more, code=1)
+    assert found.keys() == {"results", "unreadable", "accuracy"}
+    assert len(found["results"]) == 5
+    keys = {"path", "label", "probability", "margin", "margin_error", "evaluations", "top", "truth"}
+    assert all(r.keys() == keys and len(r["top"]) == 2 and r["evaluations"] == 20 for r in found["results"])
+    assert found["accuracy"].keys() == {"hits", "n", "low", "high", "value"}
+    assert found["accuracy"]["n"] == 5
+    assert list(found["unreadable"]) == [str(root / "bad.png")]
+    assert len((tmp_path / "r.csv").read_text().splitlines()) == 6
+
+
+def test_what_is_left_out_is_named_on_standard_error(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path, 1)
+    (root / "bad[1].png").write_bytes(b"no picture")
+    done = invoke("classify", root, "--model", small_model, "--policy", "exhaustive(1)")
+    assert done.exit_code == 1
+    assert "accuracy" in done.stdout
+    assert f"not classified: {root / 'bad[1].png'}: " in done.stderr
+
+
+def test_numbers_that_are_none_are_null(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path, 1)
+    found = run_json("classify", root, "--model", small_model, "--policy", "exhaustive(1)")
+    assert found["results"][0]["margin_error"] is None  # one trial has no standard error
+
+
+def test_classify_own_labels_and_globs(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path, 3)
+    words = ("--classes", "bag, dress", "--policy", "race(max_trials=3)")
+    shown = run("classify", root / "**" / "*.png", "--model", small_model, *words)
+    assert "bag" in shown or "dress" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code"),
+    [
+        (("nowhere",), "no file, folder or glob", 3),
+        ((".", "--classes", "bag"), "two classes or more", 2),
+        ((".", "--classes", "bag,bag"), "may come once", 2),
+        ((".", "--classes", "bag,hat"), "no class 'hat'", 2),
+        ((".", "--policy", "rase"), "did you mean 'race'", 2),
+        ((".", "--operator", "todo(3.5)"), "factor", 2),
+        ((".", "--top", "0"), "greater than or equal to 1", 2),
+        ((".", "--device", "cdua"), "did you mean 'cuda'", 2),
+        ((".", "--device", "cuda:99"), "'cuda:99' cannot be used here", 2),
+        ((".", "--model", "fashion-unt"), "did you mean 'fashion-unet'", 2),
+    ],
+)
+def test_classify_says_what_is_wrong(
+    words: tuple[str, ...], text: str, code: int, small_model: Path, tmp_path: Path
+) -> None:
+    root = str(picture_folders(tmp_path, 1))
+    given = [root if word == "." else word for word in words]
+    assert text in run("classify", "--model", small_model, *given, code=code).replace(" │ │ ", " ")
+
+
+def test_informative_trials_need_a_measurement(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path, 1)
+    assert "choose_trials" in run("classify", root, "--model", small_model, "--trials", "informative", code=2)
+    words = ("--trials", "900,100", "--policy", "exhaustive(2)", "--operator", "tome(0.5)", "--groups", "input")
+    found = run_json("classify", root, "--model", small_model, *words)
+    assert found["results"][0]["evaluations"] == 20
+
+
+def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) -> None:
+    words = ("generate", "--model", small_model, "--steps", "2", "--classes", "bag, coat")
+    more = ("--operator", "kv_downsample(factor=2)")
+    found = run_json(*words, *more, "--count", "3", "--out", tmp_path / "a")
+    shown = run(*words, *more, "--count", "1", "--out", tmp_path / "b")
+    assert shown.endswith(f"1 images in {tmp_path / 'b'}, side by side in {tmp_path / 'b' / 'sheet.png'}")
+    names = ["00000.png", "00001.png", "00002.png", "sheet.png"]
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == names
+    paths = [str(tmp_path / "a" / name) for name in names]
+    assert found == {"images": paths[:3], "sheet": paths[3]}
+    assert (tmp_path / "a" / "00000.png").read_bytes() == (tmp_path / "b" / "00000.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code"),
+    [
+        (("--prompt", "bag", "--classes", "coat"), "not several of them", 2),
+        (("--prompts-file", "nowhere.txt"), "no file nowhere.txt", 3),
+        (("--prompt", "hat"), "no class 'hat'", 2),
+        (("--count", "0"), "from 1; got 0", 2),
+        (("--scheduler", "eulr"), "did you mean 'euler'", 2),
+        (("--steps", "0"), "steps is an int from 1", 2),
+    ],
+)
+def test_generate_says_what_is_wrong(
+    words: tuple[str, ...], text: str, code: int, small_model: Path, tmp_path: Path
+) -> None:
+    assert text in run("generate", "--model", small_model, "--out", tmp_path, *words, code=code)
+
+
+def test_show_draws_a_picture(tmp_path: Path, small_model: Path) -> None:
+    image = next(picture_folders(tmp_path, 1).rglob("*.png"))
+    words = ("show", image, "--model", small_model, "--draws", "1")
+    found = run_json(*words, "--operator", "tome(ratio=0.5)", "--out", tmp_path / "map.svg")
+    assert found == {
+        "picture": str(tmp_path / "map.svg"), "model": str(small_model), "operators": ["tome(ratio=0.5)"],
+    }  # fmt: skip
+    assert "<svg" in (tmp_path / "map.svg").read_text()
+    assert "no site" in run(*words, "--site", "nowhere", code=2).lower()
+    assert "format of figures" in run(*words, "--out", tmp_path / "map.gif", code=2)
