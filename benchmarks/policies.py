@@ -32,7 +32,6 @@ POLICIES = [
     *(f"exhaustive({n})" for n in (1, 2, 4, 5, 10, 20)),
     REFERENCE,
     "stages(trials=(5, 20), keep=(3, 1))",
-    "stages(trials=(5, 10), keep=(5, 1))",
     "stages(trials=(4, 10, 20), keep=(5, 2, 1))",
     "stages(trials=(2, 5, 10, 20), keep=(5, 3, 2, 1))",
     *(f"race(confidence={c}, first={f})" for f in (2, 3, 4) for c in (0.2, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)),
