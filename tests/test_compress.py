@@ -10,6 +10,7 @@ from diffusers import AutoencoderKL, UNet2DModel
 from peft import LoraConfig
 
 import bigain
+import bigain.tomesd as tomesd
 from bigain import Where
 from models import BACKBONES, EXAMPLES, call, run, traces
 
@@ -428,3 +429,23 @@ def test_an_attention_mask_on_self_attention_is_refused(unet):
         pytest.raises(ValueError, match="was given an attention mask, which compressed tokens cannot follow"),
     ):
         unet(*inputs.args, attention_mask=mask)
+
+
+def test_the_calls_of_tomesd_do_what_they_say():
+    unet = SD.build()
+    dense = run(SD, unet)
+    tomesd.apply_patch(unet, ratio=0.5, use_rand=False)
+    patched = run(SD, unet)
+    with pytest.raises(ValueError, match="compressed already"):
+        bigain.compress(unet, "tome(0.5)")
+    tomesd.apply_patch(unet, ratio=0.25, use_rand=False)  # in place of the first
+    assert not torch.equal(run(SD, unet), patched)
+    assert torch.equal(run(SD, tomesd.remove_patch(unet)), dense)
+
+
+def test_tomesd_says_what_reaches_a_model_without_attention_at_full_resolution():
+    unet = BACKBONES["sdxl"].build()
+    with pytest.raises(ValueError, match="whose finest is down-sampled by 2; take max_downsample=2"):
+        tomesd.apply_patch(unet)
+    tomesd.apply_patch(unet, max_downsample=2)
+    tomesd.remove_patch(unet)

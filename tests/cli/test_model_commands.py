@@ -53,6 +53,8 @@ def test_classify_own_labels_and_globs(tmp_path: Path, small_model: Path) -> Non
         ((".", "--classes", "bag,hat"), "no class 'hat'", 2),
         ((".", "--policy", "rase"), "did you mean 'race'", 2),
         ((".", "--operator", "todo(3.5)"), "factor", 2),
+        ((".", "--where", "part='down'"), "name one with --operator", 2),
+        ((".", "--operator", "todo(2)", "--where", "part='middle'"), "no site at part middle", 2),
         ((".", "--top", "0"), "greater than or equal to 1", 2),
         ((".", "--device", "cdua"), "did you mean 'cuda'", 2),
         ((".", "--device", "cuda:99"), "'cuda:99' cannot be used here", 2),
@@ -96,6 +98,8 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
         (("--prompt", "hat"), "no class 'hat'", 2),
         (("--count", "0"), "from 1; got 0", 2),
         (("--scheduler", "eulr"), "did you mean 'euler'", 2),
+        (("--groups", "input"), "name one with --operator", 2),
+        (("--classes", "1,12"), "no class number 12; this model has 0..9", 2),
         (("--steps", "0"), "steps is an int from 1", 2),
     ],
 )

@@ -1,6 +1,7 @@
 """LoRA, processors, fused projections, saving, copying and offloading beside compression."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -162,6 +163,17 @@ def test_a_copy_stays_compressed_when_the_original_is_restored(backbone, operato
         handle.reset()
         twin = copy.deepcopy(model)
     assert torch.equal(run(backbone, twin), compressed)
+
+
+def test_a_pickled_model_stays_compressed(backbone, operator):
+    model = backbone.build()
+    with bigain.compress(model, operator) as handle:
+        compressed = run(backbone, model)
+        handle.reset()
+        twin = pickle.loads(pickle.dumps(model))
+    assert torch.equal(run(backbone, twin), compressed)
+    bigain.restore(twin)
+    assert torch.equal(run(backbone, twin), run(backbone, model))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -20,8 +20,16 @@ class Family(NamedTuple):
     grid: Callable[[Any, Tensor], Grid | None]  # of the whole model, or None where each spatial module has its own
     spatial: Callable[[Any], list[nn.Module]]  # modules whose (B, C, H, W) input is the token grid
 
+    def __reduce__(self) -> tuple[Callable[[str], "Family"], tuple[str]]:
+        """A pickled model that is compressed names its family, which has functions that cannot be pickled."""
+        return named_family, (self.models[0],)
+
 
 FAMILIES: list[Family] = []
+
+
+def named_family(model_class: str) -> Family:
+    return next(family for family in FAMILIES if model_class in family.models)
 
 
 def family_of(model: nn.Module) -> Family:

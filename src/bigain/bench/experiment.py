@@ -154,6 +154,9 @@ def check_whole(experiment: Experiment) -> None:
         raise ValueError(f"two rows are called {min(twice)!r}; give them names")
     if any("generate" in setting.tasks for setting in experiment.settings) and experiment.generate is None:
         raise ValueError("the task generate needs a table [generate] with a count")
+    wanted = experiment.generate
+    if wanted is not None and wanted.features and wanted.count < 4:
+        raise ValueError(f"a distance between images needs a count of four or more; got {wanted.count}")
     if any("classify" in s.tasks and s.n < 1 for s in experiment.settings):
         raise ValueError("the task classify needs n, the number of images")
 

@@ -1,12 +1,13 @@
 """One request of the command line: load, compress, classify, with a progress bar."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from bigain.backbones.denoiser import Denoiser
 from bigain.bench.files import Result, classify_files, find_images
 from bigain.classify.classifier import DiffusionClassifier, fitting_rows
 from bigain.classify.decision import Decision
@@ -31,6 +32,7 @@ class Request:
     trials: str = "even"
     seed: int = 0
     device: str = "cpu"
+    where: str | None = None
 
 
 def classify_all(words: list[str], request: Request, console: Console) -> tuple[list[Result], dict[str, str]]:
@@ -42,8 +44,7 @@ def classify_all(words: list[str], request: Request, console: Console) -> tuple[
         denoiser, names, request.policy, prompts=request.prompts, trials=steps, seed=request.seed
     )
     found = find_images(words, names)
-    options = {"reuse": request.reuse, "groups": request.groups}
-    attached = compress(denoiser.network, request.operator, **options) if request.operator else nullcontext()
+    attached = attach(denoiser, request)
     with attached, progress_bars(console) as bars:
         task = bars.add_task("classifying", total=len(found))
         spent, full = 0, 0
@@ -69,6 +70,19 @@ class Wish:
     prompts_file: str | None = None
     count: int = 10
     device: str = "cpu"
+    where: str | None = None
+    groups: Any = None
+
+
+def attach(denoiser: Denoiser, asked: "Request | Wish") -> AbstractContextManager[Any]:
+    """The operator that is asked for, if any, for a while."""
+    options = {"where": asked.where, "reuse": asked.reuse, "groups": asked.groups}
+    if asked.operator is not None:
+        return compress(denoiser.network, asked.operator, **options)
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ValueError(f"--{given[0]} says how an operator is attached; name one with --operator")
+    return nullcontext()
 
 
 def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console) -> Path:
@@ -79,7 +93,7 @@ def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console)
     names = subjects_of(wish, denoiser)
     chosen = [names[i % len(names)] for i in range(wish.count)]
     folder.mkdir(parents=True, exist_ok=True)
-    attached = compress(denoiser.network, wish.operator, reuse=wish.reuse) if wish.operator else nullcontext()
+    attached = attach(denoiser, wish)
     with attached, progress_bars(console) as bars:
         task = bars.add_task("generating", total=wish.count)
         images = generate(
@@ -92,7 +106,7 @@ def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console)
     return sheet
 
 
-def subjects_of(wish: Wish, denoiser: Any) -> list[str]:
+def subjects_of(wish: Wish, denoiser: Denoiser) -> list[str | int]:
     """Prompts or classes, from whichever option names them; otherwise the model's own classes."""
     given = [wish.prompts, wish.classes, wish.prompts_file]
     if sum(bool(option) for option in given) > 1:
@@ -112,13 +126,16 @@ def step_numbers(text: str) -> str | tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else text
 
 
-def class_names(text: str | None, denoiser: Any) -> list[str]:
-    """Names from a comma-separated text, from a file with one a line, or the model's own."""
+def class_names(text: str | None, denoiser: Denoiser) -> list[str | int]:
+    """Names from a comma-separated text, from a file with one a line, or the model's own.
+
+    Where a model is told numbers, not texts, numbers mean its classes.
+    """
     if text is None:
         own = getattr(denoiser, "classes", None)
         if own is None:
             raise ValueError("this model has no classes of its own; name them with --classes")
         return list(own)
-    if Path(text).is_file():
-        return [line.strip() for line in Path(text).read_text().splitlines() if line.strip()]
-    return [name.strip() for name in text.split(",") if name.strip()]
+    parts = Path(text).read_text().splitlines() if Path(text).is_file() else text.split(",")
+    names = [part.strip() for part in parts if part.strip()]
+    return [int(name) if name.isdigit() and not denoiser.by_text else name for name in names]

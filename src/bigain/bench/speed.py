@@ -1,5 +1,6 @@
 """`bigain bench`: how fast a model is with each operator, interleaved, beside what its FLOPs allow."""
 
+import os
 import platform
 import statistics
 import time
@@ -297,7 +298,7 @@ def peak_bytes(runner: Runner, inputs: Inputs) -> int:
         before = torch.cuda.memory_allocated(device)
         runner.call(*inputs.args, **inputs.kwargs)
         return int(torch.cuda.max_memory_allocated(device) - before)
-    with torch.profiler.profile(profile_memory=True) as profile:
+    with silent(), torch.profiler.profile(profile_memory=True) as profile:
         runner.call(*inputs.args, **inputs.kwargs)
     live = peak = 0
     events: Any = profile.profiler
@@ -306,6 +307,19 @@ def peak_bytes(runner: Runner, inputs: Inputs) -> int:
             live += event.nbytes()
             peak = max(peak, live)
     return peak
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Torch's profiler writes lines of its own to standard error, past Python."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def measured(

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bigain.bench.speed import NONE, Bench, Machine, Measured
@@ -20,27 +21,46 @@ def title(bench: Bench, machine: Machine) -> str:
 
 
 def speed_table(rows: list[Measured], bench: Bench, machine: Machine) -> Table:
-    """Milliseconds of a step and of its parts; how many times as fast as uncompressed, and what FLOPs allow."""
-    table = Table(title=title(bench, machine), caption=f"medians of {bench.rounds} interleaved rounds")
-    table.add_column("operator")
-    heads = ["ms", "quartiles", "speed-up", "FLOPs allow", "to tomesd", *PARTS, "peak MB", "GFLOPs"]
-    for head in heads:
-        table.add_column(head, justify="right")
+    """A step: its time, how many times as fast as uncompressed it is, and what FLOPs allow."""
+    caption = f"medians of {bench.rounds} interleaved rounds; speed-up: times as fast as none; allowed: by the FLOPs"
+    table = new_table(title(bench, machine), caption, ("ms", "quartiles", "speed-up", "allowed", "to tomesd"))
     for row in rows:
-        mode = "" if row.mode == "eager" else ", compiled"
-        parts = [f"{1e3 * row.parts[part]:.1f}" if row.parts else "" for part in PARTS]
         table.add_row(
-            row.name + mode,
-            f"{1e3 * row.seconds:.1f}",
-            "–".join(f"{1e3 * end:.1f}" for end in row.quartiles),
+            name_of(row),
+            milliseconds(row.seconds),
+            "–".join(milliseconds(end) for end in row.quartiles),
             f"{row.speedup:.2f}",
             f"{row.bound:.2f}",
             f"{row.to_tomesd:.2f}" if row.to_tomesd else "",
-            *parts,
-            f"{row.peak_bytes / 1e6:.1f}" if row.peak_bytes else "",
-            f"{row.flops / 1e9:.3g}",
         )
     return table
+
+
+def parts_table(rows: list[Measured]) -> Table:
+    """Where the time of an eager step goes, at the attentions that are compressed, and its memory."""
+    table = new_table("milliseconds at the compressed attentions", None, (*PARTS, "peak MB", "GFLOPs"))
+    for row in rows:
+        if row.parts is not None:
+            parts = [milliseconds(row.parts[part]) for part in PARTS]
+            table.add_row(row.name, *parts, f"{(row.peak_bytes or 0) / 1e6:.1f}", f"{row.flops / 1e9:.3g}")
+    return table
+
+
+def new_table(title: str, caption: str | None, heads: tuple[str, ...]) -> Table:
+    """Fits 80 characters; only the operators' names may wrap."""
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("operator", overflow="fold")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def name_of(row: Measured) -> str:
+    return row.name + ("" if row.mode == "eager" else ", compiled")
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}" if seconds < 0.01 else f"{1e3 * seconds:.0f}"
 
 
 def speed_json(rows: list[Measured], bench: Bench, machine: Machine, pays: dict[str, int | None]) -> dict[str, Any]:
@@ -91,8 +111,7 @@ def speed_chart(rows: list[Measured], bench: Bench, machine: Machine) -> "Figure
         spread = [[max(0.0, row.seconds - low) * 1e3], [max(0.0, high - row.seconds) * 1e3]]
         axes.errorbar(1e3 * row.seconds, y, xerr=spread, color="black", capsize=2, linewidth=0.8)
         axes.plot(1e3 * dense[row.mode] / row.bound, y, marker="|", color="black", markersize=14)
-    names = [row.name + ("" if row.mode == "eager" else ", compiled") for row in rows]
-    axes.set_yticks(range(len(rows)), names)
+    axes.set_yticks(range(len(rows)), [name_of(row) for row in rows])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("milliseconds a step")

@@ -8,7 +8,7 @@ import typer
 from bigain.cli.console import err, out, print_json, say, warn
 from bigain.cli.flops import parse_size
 from bigain.cli.main import EXPERIMENTS, app, examples
-from bigain.cli.options import COMPRESSION, MACHINE, OUTPUT, Device, Reuse, Threads, json_of, names_of, words
+from bigain.cli.options import COMPRESSION, MACHINE, OUTPUT, Device, Reuse, Threads, Where, json_of, names_of, words
 
 
 @app.command(
@@ -41,10 +41,7 @@ def bench(
             rich_help_panel=COMPRESSION,
         ),
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="SITES", help="Where to compress, such as \"part='down'\".", rich_help_panel=COMPRESSION),
-    ] = None,
+    where: Where = None,
     reuse: Reuse = None,
     dtype: Annotated[
         str,
@@ -85,7 +82,7 @@ def bench(
     import torch
 
     from bigain.bench.speed import Bench, measure
-    from bigain.bench.speed_report import advice, speed_chart, speed_json, speed_table
+    from bigain.bench.speed_report import advice, parts_table, speed_chart, speed_json, speed_table
     from bigain.plots import save_figure
 
     if threads:
@@ -104,6 +101,7 @@ def bench(
         print_json(found)
         return
     out.print(speed_table(rows, wanted, machine))
+    out.print(parts_table(rows))
     for line in advice(rows, pays):
         warn("[yellow]slower:[/] ", line)
     if folder:

@@ -1,5 +1,6 @@
 """`bigain classify`."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,14 +11,15 @@ from rich.table import Table
 from bigain.cli.console import err, out, print_json, report_left_out, say
 from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import (
-    COMPRESSION,
     OUTPUT,
     Classes,
     Device,
+    Groups,
     Model,
     Operator,
     Reuse,
     Seed,
+    Where,
     json_of,
     names_of,
     words,
@@ -44,16 +46,9 @@ def classify(
         str, typer.Option(metavar="TEXT", help='The text around a class, for models of text: "a photo of a {}".')
     ] = "{}",
     operator: Operator = None,
+    where: Where = None,
     reuse: Reuse = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="input",
-            help="input: all classes of a trial share one plan.",
-            autocompletion=words("input"),
-            rich_help_panel=COMPRESSION,
-        ),
-    ] = None,
+    groups: Groups = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -96,7 +91,7 @@ def classify(
     from bigain.bench import files
     from bigain.bench.session import Request, classify_all
 
-    request = Request(model, classes, prompts, operator, reuse, groups, policy, trials, seed, device)
+    request = Request(model, classes, prompts, operator, reuse, groups, policy, trials, seed, device, where)
     results, unreadable = classify_all(images, request, err)
     if csv:
         files.write_csv(csv, results, top)
@@ -110,6 +105,13 @@ def classify(
     report_left_out("not classified", unreadable)
 
 
+def margin_text(result: "Result") -> str:
+    """With one trial there is no error to show."""
+    if math.isnan(result.margin):
+        return "–"
+    return f"{result.margin:.2e}" + ("" if math.isnan(result.margin_error) else f" ± {result.margin_error:.0e}")
+
+
 def show_results(results: "list[Result]", top: int) -> None:
     table = Table()
     table.add_column("image", overflow="fold")
@@ -119,5 +121,5 @@ def show_results(results: "list[Result]", top: int) -> None:
     for r in results:
         labels = "\n".join(name for name, _ in r.top[:top])
         chances = "\n".join(f"{chance:.3f}" for _, chance in r.top[:top])
-        table.add_row(escape(r.path), escape(labels), chances, f"{r.margin:.2e} ± {r.margin_error:.0e}")
+        table.add_row(escape(r.path), escape(labels), chances, margin_text(r))
     out.print(table)

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from bigain.cli.console import out, print_json
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import COMPRESSION, Operator, Reuse, json_of, names_of
+from bigain.cli.options import Operator, Reuse, Where, json_of, names_of
 
 MAIN_OPERATORS: tuple[tuple[str | None, str | None], ...] = (
     (None, None),
@@ -39,10 +39,7 @@ def flops(
         ),
     ] = "sd2",
     operator: Operator = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="SITES", help="Where to compress, such as \"part='down'\".", rich_help_panel=COMPRESSION),
-    ] = None,
+    where: Where = None,
     reuse: Reuse = None,
     latent: Annotated[
         str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 64x64; the model's own by default.")

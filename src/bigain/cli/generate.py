@@ -7,7 +7,7 @@ import typer
 
 from bigain.cli.console import err, print_json, say
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import OUTPUT, SAMPLING, Classes, Device, Model, Operator, Reuse, Seed, json_of
+from bigain.cli.options import OUTPUT, SAMPLING, Classes, Device, Groups, Model, Operator, Reuse, Seed, Where, json_of
 
 
 @app.command(
@@ -28,7 +28,9 @@ def generate(
     ] = None,
     count: Annotated[int, typer.Option(metavar="N", help="How many images; prompts are used in turn.")] = 10,
     operator: Operator = None,
+    where: Where = None,
     reuse: Reuse = None,
+    groups: Groups = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)] = 50,
     guidance: Annotated[
         float | None,
@@ -59,7 +61,7 @@ def generate(
     from bigain.bench.session import Wish, generate_all
     from bigain.generate import Sampling
 
-    wish = Wish(model, operator, reuse, tuple(prompt or ()), classes, prompts_file, count, device)
+    wish = Wish(model, operator, reuse, tuple(prompt or ()), classes, prompts_file, count, device, where, groups)
     sheet = generate_all(wish, Sampling(steps, guidance, scheduler, seed), folder, err)
     if as_json:
         print_json({"images": [folder / f"{number:05d}.png" for number in range(count)], "sheet": sheet})

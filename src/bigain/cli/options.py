@@ -67,6 +67,19 @@ Operator = Annotated[
         rich_help_panel=COMPRESSION,
     ),
 ]
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="SITES", help="Where to compress, such as \"part='down'\".", rich_help_panel=COMPRESSION),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="input",
+        help="input: rows with the same noisy input share one plan (all classes of a trial, both halves of guidance).",
+        autocompletion=words("input"),
+        rich_help_panel=COMPRESSION,
+    ),
+]
 Reuse = Annotated[
     str | None,
     typer.Option(

@@ -17,8 +17,10 @@ from bigain.tokens.plan import Assignment, Identity, assign
 @OPERATORS.register("sito")
 @dataclass(frozen=True)
 class SiTo:
-    """In each cell the token most similar to all others (plus noise) is a base token; the `ratio` of tokens most
-    similar to a base token are pruned and recovered as copies of the most similar token that was kept.
+    """SiTo: tokens most similar to a base token are pruned, and recovered as copies of the nearest kept one.
+
+    In each cell the token most similar to all others (plus noise) is a base token; the `ratio` of tokens most similar
+    to a base token go.
     """
 
     looks: ClassVar[bool] = True

@@ -20,7 +20,7 @@ SCORERS: Registry[Scorer] = Registry("scorer")
 
 
 def laplacian(x: Tensor, grid: Grid, padding: Literal["zero", "replicate"] = "zero") -> Tensor:
-    """X * L of eq. (6), one depthwise convolution: (B, N, C) -> (B, C, H, W).
+    """X * L of eq. (7), one depthwise convolution: (B, N, C) -> (B, C, H, W).
 
     Zero padding makes every border look detailed (a constant field of value v gives 0 inside, |v| at an edge,
     2|v| in a corner before the reduction over channels); replicate padding does not.

@@ -1,0 +1,137 @@
+"""`bigain bench` measures what it says; how fast anything is, no test says."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import bigain
+from bigain.bench import speed
+from bigain.bench.speed import Bench, Measured, measure, twin
+from bigain.bench.speed_report import advice, stacked
+from bigain.bench.stopwatch import PARTS
+from bigain.cli import app
+from models import BACKBONES, run
+
+QUICK = {"model": "fashion-unet", "rounds": 2}
+
+
+@pytest.fixture(scope="module")
+def result() -> speed.Result:
+    return measure(Bench(**QUICK, operators=("tomesd(ratio=0.7)", "tome(ratio=0.7)", "todo(factor=2)")))
+
+
+def test_all_are_measured_in_the_same_rounds(result: speed.Result) -> None:
+    assert [row.name for row in result.rows] == ["none", "tomesd(ratio=0.7)", "tome(ratio=0.7)", "todo(factor=2)"]
+    dense, peer, tome, todo = result.rows
+    assert dense.to_none == 1
+    assert peer.to_tomesd == 1
+    assert peer.flops == tome.flops
+    assert dense.bound == 1
+    assert todo.bound == pytest.approx(dense.flops / todo.flops)
+    for row in result.rows:
+        assert row.quartiles[0] <= row.seconds <= row.quartiles[1]
+        assert row.speedup == pytest.approx(1 / row.to_none)
+        assert row.peak_bytes > 0
+
+
+def test_parts_are_those_of_the_operator(result: speed.Result) -> None:
+    dense, peer, tome, todo = (row.parts for row in result.rows)
+    assert [dense[part] > 0 for part in PARTS] == [False, False, True, False]
+    assert all(part > 0 for part in peer.values())
+    assert all(part > 0 for part in tome.values())
+    assert todo["merge"] > 0
+
+
+def test_twins_share_their_weights_and_nothing_else() -> None:
+    for backbone in BACKBONES.values():
+        model = backbone.build()
+        other = twin(model)
+        assert torch.equal(run(backbone, model), run(backbone, other))
+        assert {p.data_ptr() for p in model.parameters()} == {p.data_ptr() for p in other.parameters()}
+        with bigain.compress(other, "todo(2)"):
+            assert not torch.equal(run(backbone, model), run(backbone, other))
+
+
+# inductor itself uses what torch calls deprecated
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+def test_compiled_runs_beside_eager() -> None:
+    found = measure(Bench(**QUICK, operators=("gated_merge(0.5)",), compiled=True)).rows
+    assert [(row.name, row.mode) for row in found] == [
+        ("none", "eager"), ("gated_merge(0.5)", "eager"), ("none", "compiled"), ("gated_merge(0.5)", "compiled"),
+    ]  # fmt: skip
+    assert found[3].parts is None
+
+
+def test_a_step_that_does_not_pay_is_named() -> None:
+    row = Measured("sito(ratio=0.7)", "eager", 1.2, (1.1, 1.3), 1.2, None, 10, 1.1)
+    (line,) = advice([row], {"sito(ratio=0.7)": None})
+    assert "1.20 of the time without" in line
+    assert "at no size that was tried" in line
+    (line,) = advice([row], {"sito(ratio=0.7)": 48})
+    assert "it pays from 48x48 tokens on" in line
+    assert advice([row], {}) == []
+
+
+def test_where_it_pays_is_looked_for_among_larger_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    monkeypatch.setattr(speed, "SIDES", (8, 16, 24, 32))
+    times = iter([[[1.0], [2.0]], [[2.0], [1.0]]])  # slower at first, then faster
+    monkeypatch.setattr(speed, "interleaved", lambda *_: next(times))
+    base = bigain.load("fashion-unet").network
+    assert speed.pays_from("tome(0.7)", base, Bench(**QUICK), tried.append) == 32
+    assert [text.split(" at ")[1] for text in tried] == ["24x24 tokens?", "32x32 tokens?"]
+
+
+def test_bars_add_up_to_the_step() -> None:
+    parts = {"plan": 0.1, "merge": 0.1, "attention": 0.5, "unmerge": 0.1}
+    row = Measured("x", "eager", 1.0, (0.9, 1.1), 1.0, None, 10, 1.0, parts=parts)
+    assert sum(stacked(row).values()) == pytest.approx(1.0)
+    assert row.overhead == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"dtype": "float8"}, "no dtype 'float8'"),
+        ({"batch": 0}, "batch is a number from 1"),
+        ({"model": "sd3"}, "no bundled model 'sd3'"),
+        ({"operators": ("gated_merg(0.5)",)}, "did you mean 'gated_merge'"),
+    ],
+)
+def test_bad_input(changes: dict, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        measure(Bench(**QUICK | changes))
+
+
+def test_tomesd_is_for_unets() -> None:
+    with pytest.raises(ValueError, match="only works on U-Nets"):
+        measure(Bench("fashion-dit", ("tomesd(ratio=0.5)",), rounds=1))
+
+
+def test_the_command_writes_a_table_json_and_a_chart(tmp_path: Path) -> None:
+    words = [
+        "bench",
+        "--model",
+        "fashion-dit",
+        "--operator",
+        "block_merge(0.5)",
+        "--rounds",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+    done = CliRunner().invoke(
+        app,
+        words,
+    )
+    assert done.exit_code == 0, done.output
+    assert "block_merge(0.5)" in done.stdout
+    assert all(head in done.stdout for head in ("speed-up", "allowed", "unmerge", "peak MB"))
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["name"] for row in found["rows"]] == ["none", "block_merge(0.5)"]
+    with Image.open(tmp_path / "bench.png") as chart:
+        assert chart.width > 600

@@ -1,0 +1,53 @@
+"""A compressed forward pass never asks the device for a number: on a GPU that would stop the queue."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import bigain
+from models import run
+
+ASKING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "unique", "bincount", "item")
+
+
+class NoQuestions(TorchDispatchMode):
+    """Fails where a value of a tensor decides what Python does, or the shape of a result."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.name().removeprefix("aten::").split(".")[0]
+        masks = [x for x in args[1] if x is not None and x.dtype == torch.bool] if name.startswith("index") else []
+        waits = name in ASKING or masks
+        assert not waits, f"{name} waits for the device"
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_compressed_pass_asks_nothing(backbone, operator):
+    model = backbone.build()
+    with bigain.compress(model, operator):
+        run(backbone, model)  # constants are made in the first pass
+        with NoQuestions():
+            run(backbone, model)
+
+
+@pytest.mark.parametrize("ask", [lambda x: x.sum().item(), lambda x: x[x > 0], torch.nonzero, lambda x: bool(x.sum())])
+def test_questions_are_noticed(ask):
+    with NoQuestions(), pytest.raises(AssertionError, match="waits for the device"):
+        ask(torch.arange(4.0))
+
+
+def test_constants_are_not_made_again(backbone, operator):
+    class Count(TorchDispatchMode):
+        made = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.made += "arange" in func.name()
+            return func(*args, **(kwargs or {}))
+
+    model = backbone.build()
+    with Count() as dense:
+        run(backbone, model)
+    with bigain.compress(model, operator):
+        run(backbone, model)
+        with Count() as compressed:
+            run(backbone, model)
+    assert compressed.made == dense.made
