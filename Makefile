@@ -17,7 +17,7 @@ setup: .venv/ready
 	touch $@
 
 demo: setup
-	$(BIN)/bigain flops --model sd2
+	$(BIN)/bigain demo
 
 check: setup
 	$(BIN)/ruff check .

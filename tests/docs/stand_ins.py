@@ -26,7 +26,6 @@ LORA = StandIn("my-lora", "{lora}", "the reader's own; a random one for the tiny
 CUDA = StandIn('"cuda"', '"cpu"', NO_GPU)
 ON_CUDA = StandIn("--device cuda", "--device cpu", NO_GPU)
 HALF = StandIn("torch.float16", "torch.float32", NO_GPU)
-OLD_NAME = StandIn("torch_dtype=", "dtype=", "diffusers 0.42 warns of the old name, and warnings are errors here")
 STEPS = StandIn("num_inference_steps=25", "num_inference_steps=2", QUICK)
 ONE_TRIAL = StandIn("--device cuda", "--device cpu --policy 'exhaustive(1)'", f"{NO_GPU}, in seconds")
 FEW_TRIALS = StandIn("stages(trials=(5, 20), keep=(5, 1))", "stages(trials=(1, 2), keep=(2, 1))", QUICK)
@@ -38,7 +37,7 @@ OFFLOAD = StandIn(
 )
 
 STAND_INS: dict[str, tuple[StandIn, ...]] = {
-    "README.md": (SD2, CUDA, HALF, OLD_NAME, StandIn("--count 20", "--count 2", QUICK)),
+    "README.md": (SD2, CUDA, HALF, StandIn("--count 20", "--count 2", QUICK)),
     "classify.md": (
         SD2,
         DIT,
