@@ -2,12 +2,14 @@
 
 All errors (every class on 20 evenly spaced time steps) are computed once and kept; each policy then plays on them,
 which gives exactly the decisions that it would make. `python benchmarks/policies.py fashion-unet` writes
-`benchmarks/results/policies-fashion-unet.json` and `.npz`; with the latter there, nothing is computed anew.
+`benchmarks/results/policies-fashion-unet.json` and `.npz`, and the curve to `docs/images`; with the `.npz` there,
+no error is computed anew.
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -25,8 +27,13 @@ from bigain.classify.trials import Deck, mixed
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.metrics.intervals import wilson
 from bigain.metrics.paired import share_difference
+from bigain.plots import new_figure, save_figure, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
+PICTURES = Path(__file__).parent.parent / "docs" / "images"
 REFERENCE = "stages(trials=(5, 20), keep=(5, 1))"
 POLICIES = [
     *(f"exhaustive({n})" for n in (1, 2, 4, 5, 10, 20)),
@@ -61,6 +68,37 @@ def play(policy: object, deck: Deck, errors: np.ndarray, column: dict[int, int])
     for trials in policy.rounds(board, deck):
         board.add(trials, errors[np.ix_(board.alive, [column[trial.t] for trial in trials])])
     return board
+
+
+LOOKS = {
+    ("exhaustive", "even"): ("#888888", "o", "--"), ("exhaustive", "informative"): ("#888888", "s", "-"),
+    ("stages", "even"): ("#CC6677", "^", ""), ("stages", "informative"): ("#CC6677", "v", ""),
+    ("race", "even"): ("#332288", "o", "--"), ("race", "informative"): ("#332288", "s", "-"),
+}  # fmt: skip
+
+
+@styled
+def curve(record: dict) -> "Figure":
+    """Accuracy against evaluations for each kind of policy; of the races those that first look after three trials."""
+    words = (
+        f"{record['n']} bundled test images, seed {record['seed']}; bars: 95 % Wilson intervals. Race: first=3, "
+        "confidence 0.2 to 0.99. Informative: time steps in the order measured on 100 training images."
+    )
+    figure = new_figure(7.5, 4.2, f"{record['model']}: accuracy against network evaluations", words)
+    axes = figure.subplots()
+    for (kind, trials), (colour, marker, line) in LOOKS.items():
+        rows = [r for r in record["rows"] if r["policy"].startswith(kind) and r["trials"] == trials]
+        rows = [r for r in rows if kind != "race" or "first=3" in r["policy"]]
+        rows.sort(key=lambda r: r["evaluations"])
+        x, y = [r["evaluations"] for r in rows], [100 * r["accuracy"] for r in rows]
+        spread = [[v - 100 * r["low"] for v, r in zip(y, rows, strict=True)],
+                  [100 * r["high"] - v for v, r in zip(y, rows, strict=True)]]  # fmt: skip
+        style = {"color": colour, "marker": marker, "linestyle": line or "none", "label": f"{kind}, {trials} steps"}
+        axes.errorbar(x, y, yerr=spread, elinewidth=0.5, **style)
+    axes.set_xlabel("network evaluations a decision, mean")
+    axes.set_ylabel("accuracy, %")
+    axes.legend(loc="lower right")
+    return figure
 
 
 def main(name: str) -> None:
@@ -104,6 +142,7 @@ def main(name: str) -> None:
             gaps[half:], truth[half:], 4 * 16 * 16 / 2).ece_before), "ece_held_out": after.ece_before},
     }  # fmt: skip
     (RESULTS / f"policies-{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    save_figure(curve(record), PICTURES / f"policies-{name}.png")
     table = Table(title=f"{name}, {len(truth)} bundled test images, seed 0")
     for head in ("policy", "trials", "evaluations", "accuracy", "against the reference"):
         table.add_column(head)

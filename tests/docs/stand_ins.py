@@ -1,6 +1,7 @@
 """All that differs between a page and its test: what stands in for weights and devices, smaller counts, given files."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,8 +158,12 @@ def experiments() -> None:
         (place / path.name).write_text(text)
 
 
+def examples() -> None:
+    shutil.copytree(ROOT / "examples", "examples")
+
+
 FILES: dict[str, tuple[Callable[[], None], ...]] = {
-    "README.md": (photos_of_clothes, experiments),
+    "README.md": (photos_of_clothes, experiments, examples),
     "classify.md": (picture("cat.png"),),
     "compress.md": (picture("edges.png"),),
     "experiments.md": (photos_of_pets, experiments),

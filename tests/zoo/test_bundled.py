@@ -17,7 +17,7 @@ from bigain.zoo.shelf import bundled, card, folder_of
 
 MODELS = ("fashion-dit", "fashion-unet")
 LIMIT = 5_000_000
-REACHED = {"fashion-unet": 0.85, "fashion-dit": 0.82}  # 0.85 is asked of both; fashion-dit needs more training
+REACHED = {"fashion-unet": 0.85, "fashion-dit": 0.84}  # 0.85 is asked of both; fashion-dit needs more training
 
 
 def test_what_there_is() -> None:
