@@ -52,9 +52,9 @@ def models() -> str:
 
 {table(heads, rows)}
 
-Accuracy on Fashion-MNIST test images that are not among the bundled ones, stages [5, 20] keep [5, 1], evenly spaced time
-steps, seed 0; 95 % Wilson intervals. Recognised: guided samples that `fashion-features` gives the intended class. FD-fashion
-of real against real images at n = 500 is {floor:.2f}."""
+Accuracy on Fashion-MNIST test images that are not among the bundled ones, stages [5, 20] keep [5, 1], evenly spaced
+time steps, seed 0; 95 % Wilson intervals. Recognised: guided samples that `fashion-features` gives the intended class.
+FD-fashion of real against real images at n = 500 is {floor:.2f}."""
 
 
 def policies(name: str) -> str:
@@ -76,11 +76,11 @@ def policies(name: str) -> str:
 
 {table(heads, rows)}
 
-n = {record["n"]} bundled test images, seed {record["seed"]}; intervals of accuracy by Wilson, of differences on the same
-images by Tango, 95 %. `race(confidence=0.5)` on informative time steps spends {100 * saved:.0f} % fewer evaluations than the
-paper's stages, with a change of accuracy of {100 * ours["change"]["value"]:+.1f} points. Probabilities: the expected calibration
-error of the softmax without a fitted temperature is {kept["ece_uncalibrated"]:.2f}, with one fitted on the other
-{kept["n"]} images {kept["ece_held_out"]:.2f}."""
+n = {record["n"]} bundled test images, seed {record["seed"]}; intervals of accuracy by Wilson, of differences on the
+same images by Tango, 95 %. `race(confidence=0.5)` on informative time steps spends {100 * saved:.0f} % fewer
+evaluations than the paper's stages, with a change of accuracy of {100 * ours["change"]["value"]:+.1f} points.
+Probabilities: the expected calibration error of the softmax without a fitted temperature is
+{kept["ece_uncalibrated"]:.2f}, with one fitted on the other {kept["n"]} images {kept["ece_held_out"]:.2f}."""
 
 
 def render() -> str:
@@ -92,14 +92,13 @@ All numbers on this page are written by `python benchmarks/results_page.py` from
         """## How few evaluations a decision needs
 
 All errors of all classes on 20 evenly spaced time steps were computed once (`python benchmarks/policies.py MODEL`), and
-each policy was played on them, which gives exactly the decisions it would make. "Informative" steps are the same 20 in an
-order measured on 100 training images. The design of the race was settled before, on 200 test images and an earlier
-checkpoint of `fashion-unet`; of the settings below none was chosen by what it does here, and none holds a guarantee that the
-best of them does as well on other images.
+each policy was played on them, which gives exactly the decisions it would make. "Informative" steps are the same 20 in
+an order measured on 100 training images. The design of the race was settled before, on 200 test images and an earlier
+checkpoint of `fashion-unet`; none of the settings below was chosen by what it does here.
 
-What holds: a race halves the evaluations on both models for at most one point of accuracy, and at confidence 0.5 for none
-that can be seen on the U-Net. What does not: informative time steps help the U-Net (most at few trials) and hurt the DiT,
-whose single steps are each right more often but err on the same images, so that choosing among them gains nothing.""",
+What holds: a race halves the evaluations on both models for at most one point of accuracy, and at confidence 0.5 for
+none that can be seen on the U-Net. What does not: informative time steps help the U-Net (most at few trials) and hurt
+the DiT, whose single steps are each right more often but err on the same images: choosing among them gains nothing.""",
         *(policies(name) for name in MODELS),
     ]) + "\n"  # fmt: skip
 
