@@ -10,12 +10,15 @@ from models import run
 ASKING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "unique", "bincount", "item")
 
 
+INDEXING = ("index", "index_put", "index_put_")  # by a mask, they ask how many are true
+
+
 class NoQuestions(TorchDispatchMode):
     """Fails where a value of a tensor decides what Python does, or the shape of a result."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.name().removeprefix("aten::").split(".")[0]
-        masks = [x for x in args[1] if x is not None and x.dtype == torch.bool] if name.startswith("index") else []
+        masks = [x for x in args[1] if x is not None and x.dtype == torch.bool] if name in INDEXING else []
         waits = name in ASKING or masks
         assert not waits, f"{name} waits for the device"
         return func(*args, **(kwargs or {}))

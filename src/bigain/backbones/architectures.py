@@ -23,6 +23,19 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
         "UNet2DConditionModel",
         SD | {"attention_head_dim": [5, 10, 20, 20], "cross_attention_dim": 1024, "use_linear_projection": True},
     ),
+    "sd2-top": (  # the finest level of sd2 alone, where most of what compression saves is
+        "UNet2DConditionModel",
+        SD
+        | {
+            "block_out_channels": [320],
+            "down_block_types": ["CrossAttnDownBlock2D"],
+            "mid_block_type": None,
+            "up_block_types": ["CrossAttnUpBlock2D"],
+            "attention_head_dim": [5],
+            "cross_attention_dim": 1024,
+            "use_linear_projection": True,
+        },
+    ),
     "sdxl": (
         "UNet2DConditionModel",
         {
