@@ -1,0 +1,43 @@
+"""The records behind docs/performance.md: `python benchmarks/speed.py [NAME …]` on a machine with nothing else to do.
+
+Each is what `bigain bench --out` would write, kept as `benchmarks/results/bench-NAME.json`; those there are kept.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from bigain.bench.speed import Bench, measure
+from bigain.bench.speed_report import parts_table, speed_json, speed_table
+
+RESULTS = Path(__file__).parent / "results"
+MERGES = ("tomesd(ratio=0.7)", "gated_merge(ratio=0.7)", "gated_merge(ratio=0.7, match='local')")
+MAIN = (*MERGES, "block_merge(ratio=0.7)", "kv_downsample(factor=2)")
+BENCHES = {
+    **{f"top-{side}": Bench("sd2-top", MAIN, (side, side), rounds=5) for side in (32, 64, 96, 128)},
+    "sd2-64": Bench("sd2", MAIN, (64, 64), rounds=3),
+    "sd2-96": Bench("sd2", MAIN, (96, 96), rounds=3),
+    "sd2-128": Bench("sd2", (MERGES[0], MERGES[2], "kv_downsample(factor=2)"), (128, 128), rounds=3),
+    "compiled": Bench("sd2-top", (), (32, 32), rounds=7, compiled=True),
+}
+
+
+def main(names: list[str]) -> None:
+    torch.set_num_threads(2)
+    console = Console()
+    for name in names or BENCHES:
+        path = RESULTS / f"bench-{name}.json"
+        if path.is_file():
+            continue
+        bench = BENCHES[name]
+        with Console(stderr=True).status(name) as status:
+            rows, pays, machine = measure(bench, lambda text, name=name: status.update(f"{name}: {text}"))
+        path.write_text(json.dumps(speed_json(rows, bench, machine, pays), indent=1) + "\n")
+        console.print(speed_table(rows, bench, machine), parts_table(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
