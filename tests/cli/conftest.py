@@ -1,5 +1,6 @@
 """A tiny model for the commands; it also puts this folder on the path, for `commands`."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,14 @@ from bigain.tokens.scores import SCORERS
 from bigain.zoo.command import smoke_data
 from bigain.zoo.loop import SMOKE, Trainer
 from bigain.zoo.recipes import RECIPES
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests run in the background and were told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

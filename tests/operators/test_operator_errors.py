@@ -201,12 +201,14 @@ def test_unknown_choice_suggests_the_nearest(make, text):
     ("make", "choices"),
     [
         (lambda: ToMe(0.5, pattern="x"), ("random", "row", "shared", "corner")),
+        (lambda: ToMe(0.5, match="x"), ("exact", "local")),
+        (lambda: GatedMerge(0.5, match="x"), ("exact", "local")),
         (lambda: GatedMerge(0.5, anchor="x"), ("lowest", "highest", "row_order")),
         (lambda: BlockMerge(0.5, tile="x"), ("max", "mean", "min")),
         (lambda: KVSelect(0.5, prefer="x"), ("smooth", "detail")),
         (lambda: GatedMerge(0.5, scorer="x"), tuple(SCORERS)),
         (lambda: parse("x()"), tuple(OPERATORS)),
-        (lambda: parse("tome(0.5, x=1)"), ("ratio", "window", "pattern", "seed", "weighted")),
+        (lambda: parse("tome(0.5, x=1)"), ("ratio", "window", "pattern", "seed", "match", "weighted")),
     ],
 )
 def test_unknown_choice_lists_all_choices(make, choices):
@@ -224,8 +226,8 @@ def test_scorer_by_name():
     [
         ("gated_merg(0.5)", "no operator 'gated_merg'; did you mean 'gated_merge'? There are: "),
         ("gated_merge(ratoi=0.5)", "no parameter of gated_merge 'ratoi'; did you mean 'ratio'? There are: ratio, "),
-        ("gated_merge()", "'gated_merge()': gated_merge takes ratio, window, scorer, anchor, weighted ("),
-        ("gated_merge", "'gated_merge': gated_merge takes ratio, window, scorer, anchor, weighted ("),
+        ("gated_merge()", "'gated_merge()': gated_merge takes ratio, window, scorer, anchor, match, weighted ("),
+        ("gated_merge", "'gated_merge': gated_merge takes ratio, window, scorer, anchor, match, weighted ("),
         ("todo(2, 3)", "'todo(2, 3)': todo takes factor ("),
         ("todo(2, factor=3)", "'todo(2, factor=3)': todo takes factor ("),
         ("gated_merge(0.9)", "ratio 0.9 is more than 0.75, the largest"),
