@@ -64,7 +64,8 @@ def build_random(name: str, dtype: torch.dtype = torch.float32, device: str = "c
     class_name, config = ARCHITECTURES[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return getattr(diffusers, class_name).from_config(config).to(device=device, dtype=dtype).eval()
+        model = getattr(diffusers, class_name).from_config(config).to(device).eval()
+    return model if dtype == torch.float32 else model.to(dtype)  # asked to cast, diffusers warns
 
 
 def build_meta(name_or_folder: str) -> nn.Module:
