@@ -41,6 +41,7 @@ ARROWS = {
         "zoo",
         "progress",
         "registry",
+        "status",
         "tokens",
     },
     "plots": {"bench", "registry"},  # of bench the types only

@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import bigain
-from bigain.bench import speed
+from bigain.bench import payoff, speed
 from bigain.bench.speed import Bench, Measured, measure, twin
 from bigain.bench.speed_report import advice, stacked
 from bigain.bench.stopwatch import PARTS
@@ -78,12 +78,26 @@ def test_a_step_that_does_not_pay_is_named() -> None:
 
 def test_where_it_pays_is_looked_for_among_larger_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    monkeypatch.setattr(speed, "SIDES", (8, 16, 24, 32))
-    times = iter([[[1.0], [2.0]], [[2.0], [1.0]]])  # slower at first, then faster
-    monkeypatch.setattr(speed, "interleaved", lambda *_: next(times))
+    monkeypatch.setattr(payoff, "SIDES", (8, 16, 24, 32, 48))
+
+    def times(side: int, *_: object) -> tuple[float, float]:
+        tried.append(side)
+        return (1.0, 2.0) if side < 32 else (2.0, 1.0)  # slower at first, then faster
+
+    monkeypatch.setattr(payoff, "times_at", times)
     base = bigain.load("fashion-unet").network
-    assert speed.pays_from("tome(0.7)", base, Bench(**QUICK), tried.append) == 32
-    assert [text.split(" at ")[1] for text in tried] == ["24x24 tokens?", "32x32 tokens?"]
+    site = payoff.acted_sites(base, {})[0]
+    now = payoff.grid_side(site, base, None)
+    assert now == 16
+    assert payoff.grid_side(site, base, (32, 32)) == 32
+    assert payoff.pays_from(bigain.parse("tome(0.7)"), site, now, 1) == 32
+    assert tried == [24, 32]
+    assert payoff.pays_from(bigain.parse("tome(0.7)"), site, 48, 1) is None
+
+
+def test_one_attention_is_timed_with_and_without() -> None:
+    site = payoff.acted_sites(bigain.load("fashion-unet").network, {})[0]
+    assert all(seconds > 0 for seconds in payoff.times_at(16, bigain.parse("tome(0.7)"), site, 2))
 
 
 def test_bars_add_up_to_the_step() -> None:

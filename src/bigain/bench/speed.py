@@ -1,32 +1,30 @@
 """`bigain bench`: how fast a model is with each operator, interleaved, beside what its FLOPs allow."""
 
-import os
 import platform
 import statistics
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bigain.backbones.architectures import ARCHITECTURES, Inputs, build_random, example_inputs, meta_copy
 from bigain.backbones.family import family_of
 from bigain.backbones.site import native_size
 from bigain.bench.cost import count_flops
-from bigain.bench.stopwatch import PARTS, Stopwatch, wait, watched, watched_tomesd
+from bigain.bench.memory import peak_bytes
+from bigain.bench.payoff import acted_sites, grid_side, pays_from
+from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_tomesd
 from bigain.compression import compress
-from bigain.hooks import site_hooks
 from bigain.loading import load
-from bigain.operators.base import Call, Operator, parse
+from bigain.operators.base import parse
 from bigain.registry import miss, parse_call
-from bigain.tokens.grid import Grid
 
-SIDES = (16, 24, 32, 48, 64, 96, 128)
 NONE, PEER = "none", "tomesd"
 OPERATORS = (
     "tomesd(ratio=0.7)",
@@ -126,6 +124,7 @@ def measure(bench: Bench, tell: Tell = lambda text: None) -> Result:
     """Steps of all operators in turn, round by round, so that a busy machine hurts all alike."""
     base = base_model(bench)
     inputs = example_inputs(base, bench.latent, bench.batch)
+    device = next(base.parameters()).device
     names = [NONE, *(bench.operators or runnable(base))]
     tell("attaching")
     runners = [attached(name, base, bench) for name in names]
@@ -136,13 +135,18 @@ def measure(bench: Bench, tell: Tell = lambda text: None) -> Result:
         for place in range(len(runners)):
             runner = runners[(place + number) % len(runners)]  # each comes after another one in each round
             tell(f"round {max(number, 0) + 1} of {bench.rounds}: {runner.name}, {runner.mode}")
-            taken = seconds_of(runner, inputs)
+            taken = seconds_of(partial(runner.call, *inputs.args, **inputs.kwargs), device)
             if number >= 0:
                 times[runner.name, runner.mode].append(taken)
     flops = {name: flops_of(name, base, bench) for name in names}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
     slow = [row.name for row in rows if row.mode == "eager" and row.to_none > 1 and not row.name.startswith(PEER)]
-    pays = {name: pays_from(name, base, bench, tell) for name in slow}
+    site = acted_sites(base, bench.options)[0]
+    now = grid_side(site, base, bench.latent)
+    pays = {}
+    for name in slow:
+        tell(f"from which size on does {name} pay?")
+        pays[name] = pays_from(parse(name), site, now, bench.batch)
     return Result(rows, pays, describe(base, bench))
 
 
@@ -197,15 +201,6 @@ def peer_patch(model: nn.Module, name: str) -> None:
     tomesd.apply_patch(model, *args, **kwargs)
 
 
-def seconds_of(runner: Runner, inputs: Inputs) -> float:
-    device = next(runner.model.parameters()).device
-    wait(device)
-    started = time.perf_counter()
-    runner.call(*inputs.args, **inputs.kwargs)
-    wait(device)
-    return time.perf_counter() - started
-
-
 def flops_of(name: str, base: nn.Module, bench: Bench) -> int:
     """Of one sample; tomesd's are those of the operator that equals it."""
     _, args, kwargs = parse_call(name, "operator") if name.startswith(PEER) else ("", (), {})
@@ -226,100 +221,16 @@ def details(runner: Runner, inputs: Inputs, bench: Bench, tell: Tell) -> Details
         return Details(None, None)
     tell(f"memory and parts: {runner.name}")
     device = next(runner.model.parameters()).device
-    peak = peak_bytes(runner, inputs)
+    peak = peak_bytes(partial(runner.call, *inputs.args, **inputs.kwargs), device)
     watch, rounds = Stopwatch(device), []
     peer = watched_tomesd(watch) if runner.name.startswith(PEER) else nullcontext()
-    with peer, watched(runner.model, site_modules(runner.model, bench), watch):
+    modules = [runner.model.get_submodule(site.name) for site in acted_sites(runner.model, bench.options)]
+    with peer, watched(runner.model, modules, watch):
         for _ in range(max(1, bench.rounds // 2)):
             watch.reset()
             runner.call(*inputs.args, **inputs.kwargs)
             rounds.append(watch.seconds)
     return Details(peak, {part: statistics.median(r[part] for r in rounds) for part in PARTS})
-
-
-def site_modules(model: nn.Module, bench: Bench) -> list[nn.Module]:
-    """The attentions that operators act on: the same ones where nothing is attached."""
-    with compressed_twin(model, bench) as twin_model:
-        return [model.get_submodule(hook.site.name) for hook in site_hooks(twin_model)]
-
-
-@contextmanager
-def compressed_twin(model: nn.Module, bench: Bench) -> Iterator[nn.Module]:
-    other = meta_copy(model)
-    with compress(other, "todo(factor=2)", **{key: v for key, v in bench.options.items() if key == "where"}):
-        yield other
-
-
-def pays_from(name: str, base: nn.Module, bench: Bench, tell: Tell) -> int | None:
-    """The side of the smallest larger grid where an attention with the operator is faster than without, or None."""
-    operator = parse(name)
-    with compressed_twin(base, bench) as twin_model:
-        hook = site_hooks(twin_model)[0]
-    module: Any = base.get_submodule(hook.site.name)
-    width, now = weights_width(module), round(hook.site.tokens**0.5)
-    for side in (side for side in SIDES if side > now):
-        tell(f"{name}: does it pay at {side}x{side} tokens?")
-        x = torch.randn(bench.batch, side * side, width, device=bench.device, dtype=DTYPES[bench.dtype])
-        call = Call(Grid(side, side), draw=torch.zeros((), dtype=torch.int64, device=bench.device))
-        ways = (lambda x=x: module(x), lambda x=x, call=call: compressed_attention(module, operator, x, call))
-        dense, compressed = (statistics.median(times) for times in interleaved(ways, x.device))
-        if compressed < dense:
-            return side
-    return None
-
-
-def weights_width(module: Any) -> int:
-    return int(module.to_q.in_features)
-
-
-def compressed_attention(module: Any, operator: Operator, x: Tensor, call: Call) -> Tensor:
-    plan = operator.plan(x, call)
-    return plan.restore(module(plan.queries(x), encoder_hidden_states=plan.context(x)))
-
-
-def interleaved(ways: tuple[Callable[[], Any], ...], device: torch.device, rounds: int = 3) -> list[list[float]]:
-    times: list[list[float]] = [[] for _ in ways]
-    for number in range(rounds + 1):
-        for way, kept in zip(ways, times, strict=True):
-            wait(device)
-            started = time.perf_counter()
-            way()
-            wait(device)
-            if number:
-                kept.append(time.perf_counter() - started)
-    return times
-
-
-def peak_bytes(runner: Runner, inputs: Inputs) -> int:
-    """The most memory that is allocated at once during a step, beyond what was there before."""
-    device = next(runner.model.parameters()).device
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        runner.call(*inputs.args, **inputs.kwargs)
-        return int(torch.cuda.max_memory_allocated(device) - before)
-    with silent(), torch.profiler.profile(profile_memory=True) as profile:
-        runner.call(*inputs.args, **inputs.kwargs)
-    live = peak = 0
-    events: Any = profile.profiler
-    for event in events.kineto_results.events():
-        if event.name() == "[memory]":
-            live += event.nbytes()
-            peak = max(peak, live)
-    return peak
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Torch's profiler writes lines of its own to standard error, past Python."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def measured(

@@ -20,6 +20,14 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def seconds_of(call: Callable[[], Any], device: torch.device) -> float:
+    wait(device)
+    started = time.perf_counter()
+    call()
+    wait(device)
+    return time.perf_counter() - started
+
+
 class Stopwatch:
     """Seconds spent in each part since the last `reset`."""
 

@@ -1,0 +1,66 @@
+"""From which size on an operator saves more than it costs, at one attention."""
+
+import statistics
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bigain.backbones.architectures import meta_copy
+from bigain.backbones.site import Site, native_size
+from bigain.bench.stopwatch import seconds_of
+from bigain.compression import compress
+from bigain.hooks import site_hooks
+from bigain.operators.base import Call, Operator
+from bigain.status import channels
+from bigain.tokens.grid import Grid
+
+SIDES = (16, 24, 32, 48, 64, 96, 128)
+ROUNDS = 3
+
+
+def acted_sites(model: nn.Module, options: dict[str, Any]) -> list[Site]:
+    """The attentions that operators act on, whether one is attached or not."""
+    other = meta_copy(model)
+    with compress(other, "todo(factor=2)", where=options.get("where")):
+        sites = [hook.site for hook in site_hooks(other)]
+    return [replace(site, module=model.get_submodule(site.name)) for site in sites]
+
+
+def grid_side(site: Site, model: nn.Module, latent: tuple[int, int] | None) -> int:
+    """Side of a site's grid, were it a square, for latents of this size."""
+    native = native_size(model)
+    height, width = latent or native
+    return round((site.tokens * height * width / (native[0] * native[1])) ** 0.5)
+
+
+def pays_from(operator: Operator, site: Site, now: int, batch: int) -> int | None:
+    """The side of the smallest larger grid where the attention is faster with the operator than without, or None."""
+    for side in (side for side in SIDES if side > now):
+        dense, compressed = times_at(side, operator, site, batch)
+        if compressed < dense:
+            return side
+    return None
+
+
+def times_at(side: int, operator: Operator, site: Site, batch: int) -> tuple[float, float]:
+    """Seconds without and with the operator, medians of interleaved rounds."""
+    module: Any = site.module
+    weight = next(module.parameters())
+    x = torch.randn(batch, side * side, channels(site), device=weight.device, dtype=weight.dtype)
+    call = Call(Grid(side, side), draw=torch.zeros((), dtype=torch.int64, device=weight.device))
+    rounds = [
+        (
+            seconds_of(lambda: module(x), weight.device),
+            seconds_of(lambda: compressed_attention(module, operator, x, call), weight.device),
+        )
+        for _ in range(ROUNDS + 1)
+    ]
+    dense, compressed = zip(*rounds[1:], strict=True)
+    return statistics.median(dense), statistics.median(compressed)
+
+
+def compressed_attention(module: Any, operator: Operator, x: Tensor, call: Call) -> Tensor:
+    plan = operator.plan(x, call)
+    return plan.restore(module(plan.queries(x), encoder_hidden_states=plan.context(x)))
