@@ -27,7 +27,7 @@ from bigain.classify.trials import Deck, mixed
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.metrics.intervals import wilson
 from bigain.metrics.paired import share_difference
-from bigain.plots import new_figure, save_figure, styled
+from bigain.plots.style import new_figure, save_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,18 +22,9 @@ from bigain.bench.measures import Judge
 from bigain.bench.report import Report, read_report
 from bigain.bench.runner import run_pieces
 from bigain.metrics.distances import frechet_to_real, kernel_to_real
-from bigain.plots import (
-    NothingToDrawError,
-    changes,
-    curves,
-    draw_front,
-    gallery,
-    loss_curve,
-    pareto,
-    save_figure,
-    spectra,
-    write_figures,
-)
+from bigain.plots import changes, curves, gallery, loss_curve, pareto, save_figure, spectra, write_figures
+from bigain.plots.curves import draw_front
+from bigain.plots.style import NothingToDrawError
 
 ROWS: list[dict[str, Any]] = [
     {"name": "none", "operator": "none"},

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bigain.bench.report import Column, Report, Row, columns, footnote, signed
 from bigain.metrics.intervals import Share
-from bigain.plots import counted, uncompressed
+from bigain.plots.reading import counted, uncompressed
 
 TEMPLATE = Path(__file__).with_name("page.html")
 HEADS = {

@@ -16,7 +16,7 @@ from bigain.classify.images import to_tensor
 from bigain.compression import compress
 from bigain.hooks import site_hooks
 from bigain.pictures import to_picture
-from bigain.plots import new_figure, styled
+from bigain.plots.style import new_figure, styled
 from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Assignment, Identity, Plan, Pooled, Selected
 from bigain.tokens.scores import laplacian_l1

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from bigain.bench.speed import NONE, Bench, Machine, Measured
 from bigain.bench.stopwatch import PARTS
-from bigain.plots import new_figure, styled
+from bigain.plots.style import new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -73,8 +73,8 @@ RECIPES: dict[str, Recipe] = {
                 "attention_bias": True,
             },
             schedule=LINEAR,
-            samples=360_000,
-            restarts=(208_000,),
+            samples=570_000,
+            restarts=(208_000, 360_000),
         ),
         Recipe(
             name="fashion-unet",

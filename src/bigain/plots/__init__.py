@@ -1,0 +1,9 @@
+"""Figures from reports: they lay out what was measured and compute nothing else."""
+
+from bigain.plots.all import write_figures
+from bigain.plots.curves import changes, curves, pareto
+from bigain.plots.samples import gallery, spectra
+from bigain.plots.style import save_figure
+from bigain.plots.training import loss_curve
+
+__all__ = ["changes", "curves", "gallery", "loss_curve", "pareto", "save_figure", "spectra", "write_figures"]

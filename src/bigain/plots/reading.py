@@ -1,0 +1,84 @@
+"""What figures and pages read from a report: its measures as points, its methods with their looks, its words."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from bigain.plots.style import COLOURS, MARKERS, Look, NothingToDrawError
+from bigain.registry import miss
+
+if TYPE_CHECKING:
+    from bigain.bench.report import Report, Row
+
+UNITS = {"accuracy": "accuracy, %", "LRAP": "label-ranking average precision, %"}
+
+
+INTERVALS = {"accuracy": "95 % Wilson intervals", "LRAP": "95 % bootstrap intervals"}
+
+
+class Point(NamedTuple):
+    """A measured value with its interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def uncompressed(report: "Report") -> "Row | None":
+    """The row that the others are compared with: it has no change while they have, or else it saves nothing."""
+    if any(row.change for row in report.rows):
+        return next((row for row in report.rows if row.accuracy and not row.change), None)
+    return next((row for row in report.rows if row.saved == 0 and not row.values), None)
+
+
+def looks(report: "Report") -> dict[str, Look]:
+    dense = uncompressed(report)
+    names = dict.fromkeys(row.name for row in report.rows if row is not dense)
+    found = {
+        name: Look(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], "-" if i < len(COLOURS) else "--")
+        for i, name in enumerate(names)
+    }
+    return found if dense is None else found | {dense.name: Look("black", "*")}
+
+
+def measured(report: "Report") -> list[str]:
+    """What curves can show of a report: shares, and distances to real images."""
+    shares = [what for what in UNITS if any(point(row, what) for row in report.rows)]
+    samples = [item for row in report.rows for item in (row.samples or {}).items()]
+    return shares + list(dict.fromkeys(key for key, value in samples if isinstance(value, dict) and "floor" in value))
+
+
+def point(row: "Row", what: str) -> Point | None:
+    """Shares in percent with their interval, distances with one standard error."""
+    if what in UNITS:
+        share = row.accuracy if what == "accuracy" else row.ranking
+        return share and Point(100 * share.value, 100 * share.low, 100 * share.high, share.n)
+    found = (row.samples or {}).get(what)
+    return found and Point(found["value"], found["value"] - found["error"], found["value"] + found["error"], found["n"])
+
+
+def check_measure(report: "Report", what: str) -> None:
+    known = measured(report)
+    if not known:
+        raise NothingToDrawError(f"{report.title!r} has no results yet; `bigain run FILE` makes them")
+    if what not in known:
+        raise NothingToDrawError(miss(f"measure in {report.title!r}", what, known))
+
+
+def caption(report: "Report", *words: str) -> str:
+    found = report.experiment
+    return ". ".join([*words, f"Model {found['model']}, data {found['data']}, seed {found['seed']}"]) + "."
+
+
+def counted(counts: Iterable[int]) -> str:
+    """n = 500, or n = 200 to 500."""
+    found = sorted(set(counts))
+    return f"n = {found[0]}" if len(found) == 1 else f"n = {found[0]} to {found[-1]}"
+
+
+def label_of(what: str) -> str:
+    return UNITS.get(what, f"{what} (lower is better)")
+
+
+def interval_of(what: str) -> str:
+    return INTERVALS.get(what, "± one standard error")
