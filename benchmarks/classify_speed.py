@@ -8,6 +8,7 @@ The plain loop is written as the published diffusion classifier does it: one ima
 import json
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,9 @@ from bigain.classify.trials import Trial, draw_noise, fingerprint, staged_steps
 from bigain.data.fashion_mnist import fashion_sample
 
 ROUNDS = 3
-IMAGES = 8
+MODELS = {"fashion-unet": 8, "fashion-dit": 8, "SD-shaped U-Net, random weights": 3}  # number of images
+EVALUATIONS = 10 * 5 + 5 * 15  # of a decision
+MERGE = "gated_merge(ratio=0.7)"
 
 
 class Shaped(Denoiser):
@@ -87,21 +90,41 @@ def plain_loop(denoiser: Denoiser, images: list[np.ndarray], classes: int) -> li
     return labels
 
 
+@torch.no_grad()
+def network_alone(denoiser: Denoiser, images: int) -> None:
+    """As many evaluations in batches of 50, without noise, errors and decisions: no classifier can be faster."""
+    noisy, t = torch.randn(50, *denoiser.latent_shape), torch.randint(0, 1000, (50,))
+    condition = denoiser.conditions(range(10)).take(torch.arange(50) % 10)
+    left = images * EVALUATIONS
+    while left > 0:
+        rows = min(left, 50)
+        denoiser.output(noisy[:rows], t[:rows], condition.take(torch.arange(rows)))
+        left -= rows
+
+
+def compressed(denoiser: Denoiser, images: list[np.ndarray], groups: str | None) -> list[int]:
+    with bigain.compress(denoiser.network, MERGE, groups=groups):
+        return decided(denoiser, images)
+
+
+def decided(denoiser: Denoiser, images: list[np.ndarray], policy: str = "stages", **options: bool) -> list[int]:
+    return [decision.index for decision in DiffusionClassifier(denoiser, range(10), policy, **options)(images)]
+
+
 def main() -> None:
-    torch.set_num_threads(2)
-    sample = list(fashion_sample().images[:IMAGES])
+    torch.set_num_threads(1)
     rows = []
-    for name in ("fashion-unet", "fashion-dit", "SD-shaped U-Net, random weights"):
+    for name, count in MODELS.items():
+        sample = list(fashion_sample().images[:count])
         denoiser = bigain.load(name) if name.startswith("fashion") else Shaped()
         ways = {
-            "plain loop": lambda d=denoiser: plain_loop(d, sample, 10),
-            "classifier": lambda d=denoiser: [x.index for x in DiffusionClassifier(d, range(10))(sample)],
-            "without remembered prompts": lambda d=denoiser: [
-                x.index for x in DiffusionClassifier(d, range(10), remember_prompts=False)(sample)
-            ],
-            "race(confidence=0.5)": lambda d=denoiser: [
-                x.index for x in DiffusionClassifier(d, range(10), "race(confidence=0.5)")(sample)
-            ],
+            "plain loop": partial(plain_loop, denoiser, sample, 10),
+            "classifier": partial(decided, denoiser, sample),
+            "without remembered prompts": partial(decided, denoiser, sample, remember_prompts=False),
+            "the network alone": partial(network_alone, denoiser, count),
+            "race(confidence=0.5)": partial(decided, denoiser, sample, "race(confidence=0.5)"),
+            MERGE: partial(compressed, denoiser, sample, None),
+            f"{MERGE}, groups='input'": partial(compressed, denoiser, sample, "input"),
         }  # fmt: skip
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         labels = {}
@@ -113,11 +136,11 @@ def main() -> None:
         assert labels["plain loop"] == labels["classifier"] == labels["without remembered prompts"], labels
         for way in ways:
             ratios = [a / b for a, b in zip(seconds["plain loop"], seconds[way], strict=True)]
-            rows.append({"model": name, "way": way, "images_per_second": IMAGES / statistics.median(seconds[way]),
-                         "times_plain_loop": statistics.median(ratios)})  # fmt: skip
-    record = {"images": IMAGES, "rounds": ROUNDS, "rows": rows, "facts": facts(denoiser)}
+            rows.append({"model": name, "images": count, "way": way, "times_plain_loop": statistics.median(ratios),
+                         "images_per_second": count / statistics.median(seconds[way])})  # fmt: skip
+    record = {"rounds": ROUNDS, "rows": rows, "facts": facts(denoiser)}
     (Path(__file__).parent / "results" / "classify-speed.json").write_text(json.dumps(record, indent=1) + "\n")
-    table = Table(title=f"{IMAGES} images, stages [5, 20] keep [5, 1], median of {ROUNDS} rounds")
+    table = Table(title=f"stages [5, 20] keep [5, 1], median of {ROUNDS} rounds")
     for head in ("model", "way", "images/s", "times the plain loop"):
         table.add_column(head)
     for row in rows:

@@ -18,10 +18,7 @@ MERGES = ("tomesd(ratio=0.7)", "gated_merge(ratio=0.7, match='exact')", "gated_m
 MAIN = (*MERGES, "block_merge(ratio=0.7)", "kv_downsample(factor=2)")
 BENCHES = {
     "sd2-64": Bench("sd2", MAIN, (64, 64), rounds=3),
-    **{f"top-{side}": Bench("sd2-top", MAIN, (side, side), rounds=5) for side in (32, 64)},
     "sd2-128": Bench("sd2", (MERGES[0], MERGES[2]), (128, 128), rounds=2),
-    "top-128": Bench("sd2-top", (*MERGES, "kv_downsample(factor=2)"), (128, 128), rounds=3),
-    "top-96": Bench("sd2-top", (*MERGES, "kv_downsample(factor=2)"), (96, 96), rounds=3),
     "sd2-96": Bench("sd2", (MERGES[0], MERGES[2]), (96, 96), rounds=2),
     "compiled": Bench("sd2-top", (), (32, 32), rounds=7, compiled=True),
 }

@@ -301,7 +301,7 @@ def test_what_is_missing_is_said(report: Report) -> None:
     empty = replace(report, rows=bare, examples={})
     for draw, words in (
         (curves, "'Tiny' has no results yet; `bigain run FILE` makes them"),
-        (changes, "'Tiny' has no setting to compare with an uncompressed one"),
+        (changes, "'Tiny' has no setting to compare with uncompressed"),
         (pareto, "'Tiny' has no two settings with a result and FLOPs saved, %"),
         (spectra, "'Tiny' has no spectra; the task generate measures them"),
         (gallery, "'Tiny' has no generated images; the task generate makes them"),

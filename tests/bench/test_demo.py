@@ -231,7 +231,7 @@ def report_with(p: float) -> Report:
         Row("a", "a", {}, wilson(46, 60), change=change, p=p, seconds=0.004, saved=0.08, samples={"n": 20}),
         Row("b", "b", {}, wilson(52, 60), change=Estimate(0, -0.1, 0.1, 60), p=1.0, saved=0.1, samples={"n": 20}),
     ]
-    return Report("t", "", {}, [], rows, {})
+    return Report("t", "", {}, [], rows, {}, dense="none")
 
 
 def test_the_words_say_what_is_too_small_to_conclude() -> None:

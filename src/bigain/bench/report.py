@@ -15,6 +15,7 @@ from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, wilson
 from bigain.metrics.multilabel import macro_precision, ranking_precision
 from bigain.metrics.paired import holm, mcnemar, share_difference
 from bigain.plots import write_figures
+from bigain.registry import miss
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class Row:
     accuracy: Share | None = None
     ranking: Estimate | None = None  # label-ranking average precision, multi-label only
     macro: float | None = None  # class-macro average precision, multi-label only
-    change: Estimate | None = None  # of accuracy against the uncompressed model, on the same images
+    change: Estimate | None = None  # of accuracy against the reference, on the same images
     p: float | None = None  # McNemar, Holm over the table
-    agreement: Share | None = None  # same label as the uncompressed model
+    agreement: Share | None = None  # same label as the reference
     evaluations: float | None = None  # a decision
     seconds: float | None = None  # an evaluation
     flops: int | None = None
@@ -49,6 +50,8 @@ class Report:
     sessions: list[dict[str, Any]]
     rows: list[Row]
     examples: dict[str, list[bytes]]  # PNGs of the first generated images of each setting
+    dense: str | None = None  # label of the uncompressed setting
+    against: str = "uncompressed"  # what changes, p-values and agreement refer to
 
 
 def find_record(place: Path) -> Path:
@@ -59,34 +62,51 @@ def find_record(place: Path) -> Path:
     return path
 
 
-def read_report(place: Path) -> Report:
+def read_report(place: Path, against: str | None = None) -> Report:
+    """Of a run folder or record; `against` names the rows that the others are compared with, value by value.
+
+    Without it all are compared with the uncompressed model.
+    """
     store = Store(find_record(place), read_only=True)
     meta = store.meta()
     found = store.settings()
     decisions = {label: store.decisions(number) for number, label, _ in found}
     measures = {label: store.measures(number) for number, label, _ in found}
     dense = next((label for _, label, spec in found if not spec["attach"]), None)
-    rows = [
-        make_row(label, spec, decisions[label], measures[label], decisions.get(dense or ""), measures.get(dense or ""))
-        for _, label, spec in found
-    ]
+    references = {label: dense for _, label, _ in found} if against is None else partners(found, against)
+    rows = []
+    for _, label, spec in found:
+        compared = decisions.get(references[label] or "")
+        rows.append(make_row(label, spec, decisions[label], measures[label], compared, measures.get(dense or "")))
     rows = [with_paper(row, meta["paper"]) for row in correct(rows)]
     examples = {label: [r.example for r in store.generated(number) if r.example] for number, label, _ in found}
     store.close()
-    return Report(meta["title"], meta["about"], meta["experiment"], meta["sessions"], rows, examples)
+    return Report(
+        meta["title"], meta["about"], meta["experiment"], meta["sessions"], rows, examples, dense,
+        against or "uncompressed",
+    )  # fmt: skip
+
+
+def partners(found: list[tuple[int, str, dict[str, Any]]], name: str) -> dict[str, str | None]:
+    """For each setting the one called `name` with the same swept values."""
+    known = list(dict.fromkeys(spec["name"] for _, _, spec in found))
+    if name not in known:
+        raise ValueError(miss("row to compare with", name, known))
+    own = [(label, spec["values"]) for _, label, spec in found if spec["name"] == name]
+    return {label: next((other for other, values in own if values == spec["values"]), None) for _, label, spec in found}
 
 
 Decisions = dict[str, DecisionRow]
 
 
 def make_row(
-    label: str, spec: dict[str, Any], own: Decisions, measured: dict[str, Any], dense: Decisions | None, base: Any
+    label: str, spec: dict[str, Any], own: Decisions, measured: dict[str, Any], other: Decisions | None, base: Any
 ) -> Row:
     row: dict[str, Any] = {"label": label, "name": spec["name"], "values": spec["values"]}
     if own:
         row |= classification(own)
-    if own and dense and own is not dense:
-        row |= comparison(own, dense)
+    if own and other and own is not other:
+        row |= comparison(own, other)
     flops = measured.get("flops")
     row |= {"flops": flops, "tokens": measured.get("tokens"), "samples": measured.get("samples")}
     if flops and base and base.get("flops"):
@@ -110,11 +130,11 @@ def classification(own: Decisions) -> dict[str, Any]:
     return found
 
 
-def comparison(own: Decisions, dense: Decisions) -> dict[str, Any]:
-    """Against the uncompressed model, on the images that both have seen."""
-    names = sorted(own.keys() & dense.keys())
-    a, b = (np.array([right(side[name]) for name in names]) for side in (own, dense))
-    same = sum(own[name].predicted == dense[name].predicted for name in names)
+def comparison(own: Decisions, other: Decisions) -> dict[str, Any]:
+    """On the images that both have seen."""
+    names = sorted(own.keys() & other.keys())
+    a, b = (np.array([right(side[name]) for name in names]) for side in (own, other))
+    same = sum(own[name].predicted == other[name].predicted for name in names)
     return {"change": share_difference(a, b), "p": mcnemar(a, b).p, "agreement": wilson(same, len(names))}
 
 
@@ -188,7 +208,7 @@ def columns(report: Report) -> list[Column]:
         Column("n", lambda r: str(r.accuracy.n) if r.accuracy else ""),
         Column("LRAP %", lambda r: interval(r.ranking)),
         Column("macro AP %", lambda r: percent(r.macro)),
-        Column("against uncompressed", lambda r: signed(r.change)),
+        Column(f"against {report.against}", lambda r: signed(r.change)),
         Column("p (McNemar, Holm)", lambda r: "" if r.p is None else f"{r.p:.2g}"),
         Column("same label %", lambda r: percent(r.agreement.value if r.agreement else None)),
         Column("evaluations", lambda r: "" if r.evaluations is None else f"{r.evaluations:.0f}"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     rich_help_panel=EXPERIMENTS,
     epilog=examples(
         "bigain report runs/main-unet --out report",
+        "bigain report runs/main-unet --against 'ToMe random'",
         "bigain report benchmarks/results/*.sqlite --format latex",
     ),
 )
@@ -34,13 +35,17 @@ def report(
             autocompletion=words("markdown", "csv", "latex"),
         ),
     ] = "markdown",
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Compare with the row of this name, value by value; default: uncompressed."),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="FOLDER", help="Write the table and figures there, too.")
     ] = None,
     record: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a small copy of the one run's record, for keeping.")
     ] = None,
-    as_json: Annotated[bool, json_of("a list of {title, about, experiment, sessions, rows}, one a record")] = False,
+    as_json: Annotated[bool, json_of("a list of {title, experiment, sessions, rows, …}, one a record")] = False,
 ) -> None:
     """Print tables of what experiments found; with --out, draw their figures."""
     from bigain.bench.report import FORMATS, find_record, write_report
@@ -50,7 +55,7 @@ def report(
         raise ValueError(miss("format", form, list(FORMATS)))
     if (folder or record) and len(records) > 1:
         raise ValueError(f"--out and --record are for one run; got {len(records)}")
-    found = [read(place) for place in records]
+    found = [read(place, against) for place in records]
     if as_json:
         print_json([contents(one) for one in found])
     else:
@@ -62,11 +67,11 @@ def report(
             store.write_record(record)
 
 
-def read(place: Path) -> "Report":
+def read(place: Path, against: str | None) -> "Report":
     from bigain.bench.report import read_report
 
     try:
-        return read_report(place)
+        return read_report(place, against)
     except sqlite3.DatabaseError as error:
         raise ValueError(f"cannot read {place}: {error}; give a run folder or its record") from error
 

@@ -116,14 +116,12 @@ def changes(report: "Report") -> "Figure":
     """What does each setting cost in accuracy, on the same images? A forest plot."""
     rows = [row for row in report.rows if row.change]
     if not rows:
-        raise NothingToDrawError(
-            f"{report.title!r} has no setting to compare with an uncompressed one on the same images"
-        )
+        raise NothingToDrawError(f"{report.title!r} has no setting to compare with {report.against} on the same images")
     look = looks(report)
     found = [Point(100 * c.value, 100 * c.low, 100 * c.high, c.n) for row in rows if (c := row.change)]
     intervals = f"95 % Tango intervals on the same images, {counted(p.n for p in found)}"
     words = caption(report, f"{intervals}; filled: p < 0.05 (McNemar, Holm over all settings)")
-    title = f"{report.title}: change of accuracy against uncompressed"
+    title = f"{report.title}: change of accuracy against {report.against}"
     figure = new_figure(8.0, 1.5 + 0.24 * len(rows), title, words)
     axes = figure.subplots()
     for y, (row, p) in enumerate(zip(rows, found, strict=True)):

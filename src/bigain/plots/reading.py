@@ -25,10 +25,7 @@ class Point(NamedTuple):
 
 
 def uncompressed(report: "Report") -> "Row | None":
-    """The row that the others are compared with: it has no change while they have, or else it saves nothing."""
-    if any(row.change for row in report.rows):
-        return next((row for row in report.rows if row.accuracy and not row.change), None)
-    return next((row for row in report.rows if row.saved == 0 and not row.values), None)
+    return next((row for row in report.rows if row.label == report.dense), None)
 
 
 def looks(report: "Report") -> dict[str, Look]:

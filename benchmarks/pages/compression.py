@@ -1,0 +1,195 @@
+"""What compression costs both talents: the main comparison, what the gain comes from, and the smaller experiments."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from contrasts import Contrast, accuracy_contrast, distance_contrast
+from models import MODELS
+from text import RECORDS, RESULTS, ROOT, table
+
+from bigain.bench.report import Report, Row, columns, footnote, read_report
+from bigain.plots import curves, pareto, save_figure
+
+MAIN = {"fashion-unet": RECORDS / "main-unet.sqlite", "fashion-dit": RECORDS / "main-dit.sqlite"}
+IMAGES = ROOT / "docs" / "images"
+SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "FD-fashion", "recognised %", "SSIM",
+         "saved %")  # fmt: skip
+
+
+class Claim(NamedTuple):
+    """A sentence of the paper as a difference of two rows; `holds` says what the difference has to be."""
+
+    text: str
+    ours: str
+    theirs: str
+    variable: str = "ratio"
+
+
+CLAIMS = (
+    Claim("Gated merging classifies better than ToMe as the paper ran it", "gated merge", "ToMe random"),
+    Claim("… better than ToMe with one pattern for all (the frequency alone)", "gated merge", "ToMe shared"),
+    Claim("… better than ToMe with the corner of each cell", "gated merge", "ToMe corner"),
+    Claim("… better than the same with the most detailed tokens as destinations", "gated merge", "gated merge, highest"),
+    Claim("… better than the row order of the released code", "gated merge", "gated merge, row order"),
+    Claim("One pattern for all is better than one for each class (determinism alone)", "ToMe shared", "ToMe random"),
+    Claim("One pattern a call is better than one for each class", "ToMe per call", "ToMe random"),
+    Claim("Block merging classifies better than ToMe as the paper ran it", "block merge", "ToMe random"),
+    Claim("Interpolated keys classify better than ToDo's", "KV down-sampling", "ToDo", "factor"),
+    Claim("… better than averaged ones", "KV down-sampling", "average pooling", "factor"),
+)
+VERDICTS = {1: "**holds**", 0: "not shown", -1: "**the opposite**"}
+
+
+def compression() -> str:
+    reports = {name: read_report(MAIN[name]) for name in MODELS}
+    return "\n\n".join([
+        """## What compression costs
+
+The paper's main comparison on both models: the same test images, trials and noise under every setting, and the same
+seeds for the generated images (`bigain run benchmarks/experiments/bundled/main-unet.toml`, `main-dit.toml`; records in
+`src/bigain/records`). The operators act where they do by default: the attentions of the U-Net's finest grid, and the
+first three of the DiT's six blocks.""",
+        *(main_section(name, report) for name, report in reports.items()),
+        claims(),
+        decomposition(),
+        generation(reports),
+        further(),
+    ])  # fmt: skip
+
+
+def main_section(name: str, report: Report) -> str:
+    heads = [column for column in columns(report) if column.head in SHOWN]
+    rows = [[column.text(row).replace("-", "−") if column.head != "setting" else column.text(row) for column in heads]
+            for row in report.rows]  # fmt: skip
+    stem = MAIN[name].stem
+    return f"""### {name}
+
+![Accuracy of {name} against ratio and factor](images/{stem}-accuracy.png)
+
+![FD-fashion of {name} against ratio and factor](images/{stem}-fd.png)
+
+![Accuracy and FD-fashion of {name} against FLOPs saved](images/{stem}-pareto.png)
+
+{table([column.head for column in heads], rows)}
+
+{footnote(report).replace("model ", "Model ", 1)}"""
+
+
+def draw() -> None:
+    """The figures of the page."""
+    for record in MAIN.values():
+        report = read_report(record)
+        save_figure(curves(report), IMAGES / f"{record.stem}-accuracy.png")
+        save_figure(curves(report, "FD-fashion"), IMAGES / f"{record.stem}-fd.png")
+        save_figure(pareto(report), IMAGES / f"{record.stem}-pareto.png")
+    report = read_report(RESULTS / "motivation.sqlite")
+    save_figure(curves(report), IMAGES / "motivation-accuracy.png")
+
+
+def contrast(claim: Claim, name: str) -> Contrast:
+    return accuracy_contrast(MAIN[name], claim.ours, claim.theirs, claim.variable)
+
+
+def claims() -> str:
+    rows = []
+    for claim in CLAIMS:
+        found = [contrast(claim, name) for name in MODELS]
+        rows.append([claim.text, *(f"{VERDICTS[one.verdict]}: {one.cells()[-1]}" for one in found)])
+    return f"""### Which claims hold here
+
+Differences of accuracy in percentage points, in the mean of all ratios or factors, on the same images; 95 % bootstrap
+intervals over images, not corrected for their number. "Not shown": the interval holds zero.
+
+{table(["claim", *MODELS], rows)}"""
+
+
+def decomposition() -> str:
+    parts = []
+    for name in MODELS:
+        rows = [contrast(Claim("", ours, theirs), name).cells() for ours, theirs in (
+            ("gated merge", "ToMe random"), ("ToMe shared", "ToMe random"), ("gated merge", "ToMe shared"),
+            ("gated merge, local", "gated merge"), ("block merge", "gated merge"),
+        )]  # fmt: skip
+        total, fixed, frequency = (contrast(Claim("", a, b), name).mean.value for a, b in (
+            ("gated merge", "ToMe random"), ("ToMe shared", "ToMe random"), ("gated merge", "ToMe shared"),
+        ))  # fmt: skip
+        parts.append(f"""**{name}**: of {100 * total:+.1f} points over ToMe with a pattern for each class, {100 * fixed:+.1f} come with
+one pattern for all, {100 * frequency:+.1f} with choosing destinations by frequency.
+
+{table(["difference", "ratio 0.3", "ratio 0.5", "ratio 0.7", "mean"], rows)}""")
+    return "\n\n".join([
+        """### Frequency or determinism?
+
+The paper compares its merging, which is the same for all classes of a trial, with ToMe, whose pattern is drawn anew in
+every call, so that two classes may differ because they were merged differently. Give ToMe one pattern for everything
+and the rest of the difference is what the Laplacian itself brings:""",
+        *parts,
+    ]).replace(" -", " −")  # fmt: skip
+
+
+def generation(reports: dict[str, Report]) -> str:
+    parts = []
+    for name, report in reports.items():
+        rows = {(row.name, value): row for row in report.rows for value in row.values.values()}
+        merges = [distance_contrast(rows, ours, theirs, [0.3, 0.5, 0.7]) for ours, theirs in (
+            ("gated merge", "ToMe per call"), ("gated merge", "ToMe shared"), ("gated merge", "gated merge, highest"),
+            ("gated merge, local", "gated merge"), ("block merge", "gated merge"),
+        )]  # fmt: skip
+        coarser = [distance_contrast(rows, "KV down-sampling", theirs, [2, 4]) for theirs in ("ToDo", "average pooling")]
+        parts += [
+            f"**{name}**",
+            table(["difference of FD-fashion", "ratio 0.3", "ratio 0.5", "ratio 0.7"], merges),
+            table(["difference of FD-fashion", "factor 2", "factor 4"], coarser),
+        ]
+    return "\n\n".join([
+        """### Generation
+
+Differences of the Fréchet distance to real images in the features of `fashion-features`: below zero, the first
+generates better. ± is the standard error of a difference of independent sets; seeds are shared, so it is too large.""",
+        *parts,
+    ])  # fmt: skip
+
+
+def best(report: Report) -> Row:
+    return max((row for row in report.rows if row.accuracy and row.values), key=lambda row: row.accuracy.value)  # type: ignore[union-attr]
+
+
+class Small(NamedTuple):
+    """A smaller experiment: which other row its rows are compared with, if not the uncompressed one."""
+
+    stem: str
+    against: str | None = None
+
+
+SMALL = (
+    Small("motivation"), Small("equal-flops"), Small("scorers"), Small("locations"), Small("further-speedup", "gated merge"),
+    Small("kv-selection"), Small("alpha-sensitivity"), Small("alpha-schedules"), Small("hybrids"),
+    Small("subset-robustness-1", "ToMe random"), Small("subset-robustness-2", "ToMe random"), Small("wall-clock"),
+)  # fmt: skip
+
+
+def further() -> str:
+    return "\n\n".join([
+        """## Smaller experiments
+
+One for each table of the paper, with the command that repeats it; records in `benchmarks/results`. With n = 200 an
+interval is some five points wide to each side: only large differences show.""",
+        *(small_section(small) for small in SMALL),
+    ])  # fmt: skip
+
+
+def small_section(small: Small) -> str:
+    record: Path = RESULTS / f"{small.stem}.sqlite"
+    report = read_report(record, small.against)
+    wanted = (*SHOWN, f"against {report.against}")
+    heads = [column for column in columns(report) if column.head in wanted]
+    text: Callable[[str], str] = lambda cell: cell.replace("-", "−") if cell[:1] in "+-" else cell  # noqa: E731
+    rows = [[text(column.text(row)) for column in heads] for row in report.rows]
+    n = max(row.accuracy.n for row in report.rows if row.accuracy)
+    picture = "![Accuracy against ratio](images/motivation-accuracy.png)\n\n" if small.stem == "motivation" else ""
+    return f"""### {report.title}
+
+{report.about} `bigain run benchmarks/experiments/bundled/{small.stem}.toml`, model `{report.experiment["model"]}`, n = {n}.
+
+{picture}{table([column.head for column in heads], rows)}"""

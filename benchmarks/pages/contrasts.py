@@ -1,0 +1,60 @@
+"""Two rows of a record against each other, on the same images and from the same seeds."""
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from text import points
+
+from bigain.bench.report import read_report
+from bigain.bench.store import Store
+from bigain.metrics.intervals import Estimate
+from bigain.metrics.paired import mean_difference
+
+
+class Contrast(NamedTuple):
+    """`ours` less `theirs` at each value of a swept variable, and in the mean of all values."""
+
+    ours: str
+    theirs: str
+    each: dict[float, Estimate]
+    mean: Estimate
+
+    @property
+    def verdict(self) -> int:
+        """1: better beyond chance in the mean, -1: worse, 0: neither is shown."""
+        return (self.mean.low > 0) - (self.mean.high < 0)
+
+    def cells(self) -> list[str]:
+        return [f"{self.ours} − {self.theirs}", *(points(*found[:3]) for found in (*self.each.values(), self.mean))]
+
+
+def accuracy_contrast(record: Path, ours: str, theirs: str, variable: str) -> Contrast:
+    """Of accuracies; the mean is over values within an image first, so that an image counts once."""
+    report = read_report(record, against=theirs)
+    each = {row.values[variable]: row.change for row in report.rows if row.name == ours and row.change}
+    return Contrast(ours, theirs, each, mean_difference(*means(record, ours, theirs, list(each), variable)))
+
+
+def means(record: Path, ours: str, theirs: str, values: list[float], variable: str) -> tuple[np.ndarray, np.ndarray]:
+    """For each image that all have seen, the share of values at which it is right."""
+    store = Store(record, read_only=True)
+    places = {(spec["name"], spec["values"].get(variable)): number for number, _, spec in store.settings()}
+    sides = [[store.decisions(places[name, value]) for value in values] for name in (ours, theirs)]
+    store.close()
+    names = sorted(set.intersection(*(set(found) for side in sides for found in side)))
+    ours_right, theirs_right = (
+        np.array([np.mean([found[name].predicted in found[name].truth for found in side]) for name in names])
+        for side in sides
+    )
+    return ours_right, theirs_right
+
+
+def distance_contrast(rows: dict[tuple[str, Any], Any], ours: str, theirs: str, values: list[float]) -> list[str]:
+    """Of Fréchet distances, with the standard error of a difference of independent ones: fewer is better."""
+    cells = [f"{ours} − {theirs}"]
+    for value in values:
+        a, b = (rows[name, value].samples["FD-fashion"] for name in (ours, theirs))
+        cells.append(f"{a['value'] - b['value']:+.1f} ± {math.hypot(a['error'], b['error']):.1f}".replace("-", "−"))
+    return cells

@@ -1,0 +1,147 @@
+"""Times: of an operator by itself, of whole steps, compiled, and of the classifier."""
+
+from text import Record, read, table
+
+SIDES = {64: 512, 96: 768, 128: 1024}  # latents: pixels
+EXACT, LOCAL = "gated_merge(ratio=0.7, match='exact')", "gated_merge(ratio=0.7, match='local')"
+PEER, NONE = "tomesd(ratio=0.7)", "none"
+
+def by_name(record: Record, mode: str = "eager") -> dict[str, Record]:
+    return {row["name"]: row for row in record["rows"] if row["mode"] == mode}
+
+
+def code(name: str) -> str:
+    return name if name == NONE else f"`{name}`"
+
+
+def overhead() -> str:
+    record = read("overhead")
+    found = {(row["tokens"], row["name"]): row for row in record["rows"]}
+    rows = [
+        [f"{row['tokens']:,}", code(row["name"]), f"{1e3 * row['seconds']:.1f}", f"{row['to_tomesd']:.2f}",
+         f"{row['peak_bytes'] / 1e6:.1f}", f"{row['peak_to_tomesd']:.2f}"]
+        for row in record["rows"]
+    ]  # fmt: skip
+    small, large = found[4096, LOCAL], found[16384, LOCAL]
+    growth = large["seconds"] / small["seconds"]
+    peers = found[16384, PEER]["seconds"] / found[4096, PEER]["seconds"]
+    heads = ["tokens", "operator", "ms", "of tomesd's", "peak MB", "of tomesd's"]
+    return f"""## What an operator costs by itself
+
+Plan, merge and unmerge at one attention of {record["channels"]} channels, batch {record["batch"]}, {record["dtype"]},
+medians of {record["rounds"]} interleaved rounds ({record["machine"]}; `python benchmarks/overhead.py`):
+
+{table(heads, rows)}
+
+tomesd compares each token with a quarter of all tokens: from 4,096 to 16,384 tokens its cost grows {peers:.1f} times.
+`match="local"` compares it with the destinations of its own block of cells and a ring around it, as one batched matrix
+product: {growth:.1f} times for four times the tokens. Merging and unmerging are one `index_add` and one `index_select` on
+flat rows."""
+
+
+def steps() -> str:
+    rows, words = [], []
+    for side, pixels in SIDES.items():
+        record = read(f"bench-sd2-{side}")
+        found = by_name(record)
+        for name, row in found.items():
+            quartiles = "–".join(f"{end:.1f}" for end in row["quartiles"])
+            reached = "" if name == NONE else f"{100 * row['speedup'] / row['bound']:.0f} %"
+            rows.append([f"{pixels}", code(name), f"{row['seconds']:.1f}", quartiles, f"{row['speedup']:.2f}",
+                         f"{row['bound']:.2f}", reached, f"{1 / row['to_tomesd']:.2f}"])  # fmt: skip
+        words.append((record["rounds"], record["machine"]))
+    heads = ["pixels", "operator", "s", "quartiles", "speed-up", "FLOPs allow", "reached", "times tomesd's speed"]
+    rounds = " and ".join(map(str, sorted({rounds for rounds, _ in words}, reverse=True)))
+    return f"""## A step of Stable Diffusion 2.0
+
+The whole U-Net with random weights, one sample, float32, attention by `scaled_dot_product_attention`, medians of {rounds}
+interleaved rounds ({words[0][1]}; `python benchmarks/speed.py`). The operators act on the five attentions of the finest
+grid, as by default:
+
+{table(heads, rows)}
+
+"FLOPs allow" is the ratio of all operations without and with the operator; more than 100 % is reached where the
+attention that is saved runs slower, operation for operation, than the convolutions that stay."""
+
+
+def where_it_goes() -> str:
+    roof = read("overhead")["roof"]
+    rows = []
+    for side, pixels in SIDES.items():
+        record = read(f"bench-sd2-{side}")
+        found = by_name(record)
+        dense, ours = found[NONE], found[LOCAL]
+        attention, rest = dense["parts"]["attention"], dense["seconds"] - dense["parts"]["attention"]
+        saved = dense["flops"] - ours["flops"]
+        rows.append([
+            f"{pixels}", f"{side * side:,}", f"{100 * attention / dense['seconds']:.0f} %",
+            f"{dense['flops'] / dense['seconds'] / 1e9:.0f}", f"{dense['seconds'] / rest:.2f}", f"{ours['bound']:.2f}",
+            f"{ours['speedup']:.2f}", f"{100 * ours['overhead'] / ours['seconds']:.1f} %", f"{100 * saved / dense['flops']:.0f} %",
+        ])  # fmt: skip
+    heads = ["pixels", "tokens", "finest attentions, share of the step", "GFLOP/s", "limit: they cost nothing",
+             "limit by FLOPs", "reached", "overhead, share of the step", "FLOPs saved"]  # fmt: skip
+    return f"""## Where the time goes, and what the limit is
+
+{table(heads, rows)}
+
+For `{LOCAL}`; from the records of the steps above. The roof of this machine is {roof["operations"] / 1e9:.0f} GFLOP/s (a large matrix
+product) and {roof["bytes"] / 1e9:.1f} GB/s (a copy), one thread. Whatever is done to the tokens of the finest grid, a
+step cannot become faster than if their attentions cost nothing; at 512 pixels most of a step are convolutions and
+coarser levels, which no operator here touches. The larger the image, the more there is to win."""
+
+
+def compiled() -> str:
+    record = read("bench-compiled")
+    eager, fast = by_name(record), by_name(record, "compiled")
+    rows = [
+        [code(name), f"{1e3 * eager[name]['seconds']:.0f}", f"{1e3 * row['seconds']:.0f}",
+         f"{eager[name]['seconds'] / row['seconds']:.2f}", f"{row['speedup']:.2f}", f"{row['bound']:.2f}"]
+        for name, row in fast.items()
+    ]  # fmt: skip
+    slower = [name for name, row in fast.items() if row["seconds"] > eager[name]["seconds"]]
+    verdict = f"Slower compiled than eager: {', '.join(map(code, slower))}." if slower else "None is slower compiled."
+    heads = ["operator", "eager ms", "compiled ms", "times as fast", "speed-up, both compiled", "FLOPs allow"]
+    side = record["latent"][0]
+    return f"""## With `torch.compile`
+
+`sd2-top` at {side}x{side} latents, medians of {record["rounds"]} interleaved rounds. Each operator stays one graph
+(`tests/contracts`):
+
+{table(heads, rows)}
+
+{verdict}"""
+
+
+def classifying() -> str:
+    record = read("classify-speed")
+    rows = [
+        [row["model"], row["way"], f"{row['images_per_second']:.2f}", f"{row['times_plain_loop']:.2f}"]
+        for row in record["rows"]
+    ]
+    heads = ["model", "way", "images/s", "times the plain loop"]
+    return f"""## Classifying
+
+Against a loop as in the published diffusion classifier (one image, batches of 16 over class and time step, nothing
+shared), stages [5, 20] keep [5, 1], one thread, medians of {record["rounds"]} interleaved rounds over a few images, same decisions
+with and without remembered prompts (`python benchmarks/classify_speed.py`):
+
+{table(heads, rows)}
+
+The bound is "the network alone": the same number of evaluations in batches of 50 and nothing else. What is left to
+gain without other statistics is small, because a plain loop spends its time in the network, too; a race gains more
+because it evaluates less ([results](results.md)). `groups="input"` makes one plan for all classes of an image's trial."""
+
+
+def performance() -> str:
+    return "\n\n".join([
+        """# Performance
+
+Does token compression still pay once attention itself is fast? All numbers on this page are written by
+`python benchmarks/pages` from records in the repository. Times are this machine's; compare the ratios.
+On yours: `bigain bench --model sd2 --latent 64x64`.""",
+        overhead(),
+        steps(),
+        where_it_goes(),
+        compiled(),
+        classifying(),
+    ])  # fmt: skip

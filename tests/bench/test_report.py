@@ -1,0 +1,72 @@
+"""Comparisons in reports: with the uncompressed model, or value by value with another row."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs import experiment
+
+from bigain.bench.report import Report, markdown, read_report
+from bigain.bench.runner import FILE
+from bigain.bench.store import DecisionRow, Store
+from bigain.metrics.paired import holm, mcnemar, share_difference
+
+ROWS = [
+    {"name": "none", "operator": "none"},
+    {"name": "merge", "operator": "gated_merge(ratio={ratio})", "ratio": [0.3, 0.5]},
+    {"name": "plain", "operator": "tome(ratio={ratio})", "ratio": [0.5, 0.7]},
+]
+RIGHT = {  # of each setting, which of twelve images get their label
+    "none": [1] * 12,
+    "merge, ratio 0.3": [1] * 10 + [0] * 2,
+    "merge, ratio 0.5": [0, 1] * 6,
+    "plain, ratio 0.5": [0] * 7 + [1] * 5,
+    "plain, ratio 0.7": [0] * 12,
+}
+
+
+def decision(number: int, right: int) -> DecisionRow:
+    predicted = 3 if right else 5
+    return DecisionRow(f"image {number}", (3,), predicted, (3, 5), (0.5, 0.5), 10, (500,), None, 1.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    store = Store(tmp_path / FILE)
+    ids = store.begin(experiment(tmp_path, rows=ROWS, tasks=["classify"]))
+    for label, right in RIGHT.items():
+        store.add_decisions(ids[label], [decision(i, r) for i, r in enumerate(right)], {})
+    store.close()
+    return tmp_path
+
+
+def found(report: Report) -> dict[str, tuple[object, object]]:
+    return {row.label: (row.change, row.p) for row in report.rows}
+
+
+def test_all_are_compared_with_the_uncompressed_model(folder: Path) -> None:
+    report = read_report(folder)
+    assert report.dense == "none"
+    sides = {label: np.array(right, bool) for label, right in RIGHT.items()}
+    labels = [label for label in RIGHT if label != "none"]
+    p = holm(np.array([mcnemar(sides[label], sides["none"]).p for label in labels]))
+    expected = {label: share_difference(sides[label], sides["none"]) for label in labels}
+    assert found(report) == {"none": (None, None)} | {
+        label: (expected[label], pytest.approx(value)) for label, value in zip(labels, p, strict=True)
+    }
+    assert "| against uncompressed |" in markdown(report)
+
+
+def test_against_a_row_compares_equal_values(folder: Path) -> None:
+    report = read_report(folder, against="plain")
+    a, b = (np.array(RIGHT[f"{name}, ratio 0.5"], bool) for name in ("merge", "plain"))
+    both = dict.fromkeys(RIGHT, (None, None))
+    assert found(report) == both | {"merge, ratio 0.5": (share_difference(a, b), pytest.approx(mcnemar(a, b).p))}
+    assert next(row.agreement for row in report.rows if row.change).hits == 7  # type: ignore[union-attr]
+    assert "| against plain |" in markdown(report)
+    assert report.dense == "none"
+
+
+def test_an_unknown_row_is_named(folder: Path) -> None:
+    with pytest.raises(ValueError, match="no row to compare with 'plan'; did you mean 'plain'"):
+        read_report(folder, against="plan")
