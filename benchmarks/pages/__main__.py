@@ -1,24 +1,39 @@
-"""Writes docs/results.md and docs/performance.md from the committed records: `python benchmarks/pages`.
+"""Writes docs/results.md, docs/performance.md and the tables of README.md from the committed records.
 
-A test compares the pages with what the records say.
+`python benchmarks/pages`. A test compares what stands there with what the records say.
 """
 
-from models import models
+import re
+from pathlib import Path
+
 from performance import performance
 from policies import policies
 from text import ROOT
+
+from models import in_short, models
 
 HEAD = """# Results
 
 All numbers on this page are written by `python benchmarks/pages` from records in the repository."""
 
 
-def render() -> dict[str, str]:
-    """Name of the page: its text."""
+def render() -> dict[Path, str]:
+    """Each page with its text."""
     pages = {"results": [HEAD, models(), policies()], "performance": [performance()]}
-    return {name: "\n\n".join(parts) + "\n" for name, parts in pages.items()}
+    found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
+    readme = ROOT / "README.md"
+    return found | {readme: filled(readme.read_text(), {"models": in_short()})}
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """A page with the parts between `<!-- name -->` and `<!-- /name -->` written anew."""
+    for name, part in parts.items():
+        pattern = re.compile(f"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
+        text, count = pattern.subn(lambda match, part=part: match[1] + part + match[2], text)
+        assert count == 1, f"{name} has {count} places"
+    return text
 
 
 if __name__ == "__main__":
-    for name, text in render().items():
-        (ROOT / "docs" / f"{name}.md").write_text(text)
+    for page, text in render().items():
+        page.write_text(text)

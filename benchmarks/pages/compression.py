@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrasts import Contrast, accuracy_contrast, distance_contrast
-from models import MODELS
 from text import RECORDS, RESULTS, ROOT, table
 
-from bigain.bench.report import Report, Row, columns, footnote, read_report
+from bigain.bench.report import Report, Row, columns, footnote, percent, read_report, signed
 from bigain.plots import curves, pareto, save_figure
+from models import MODELS
 
 MAIN = {"fashion-unet": RECORDS / "main-unet.sqlite", "fashion-dit": RECORDS / "main-dit.sqlite"}
 IMAGES = ROOT / "docs" / "images"
@@ -30,7 +30,9 @@ CLAIMS = (
     Claim("Gated merging classifies better than ToMe as the paper ran it", "gated merge", "ToMe random"),
     Claim("… better than ToMe with one pattern for all (the frequency alone)", "gated merge", "ToMe shared"),
     Claim("… better than ToMe with the corner of each cell", "gated merge", "ToMe corner"),
-    Claim("… better than the same with the most detailed tokens as destinations", "gated merge", "gated merge, highest"),
+    Claim(
+        "… better than the same with the most detailed tokens as destinations", "gated merge", "gated merge, highest"
+    ),
     Claim("… better than the row order of the released code", "gated merge", "gated merge, row order"),
     Claim("One pattern for all is better than one for each class (determinism alone)", "ToMe shared", "ToMe random"),
     Claim("One pattern a call is better than one for each class", "ToMe per call", "ToMe random"),
@@ -38,6 +40,12 @@ CLAIMS = (
     Claim("Interpolated keys classify better than ToDo's", "KV down-sampling", "ToDo", "factor"),
     Claim("… better than averaged ones", "KV down-sampling", "average pooling", "factor"),
 )
+SUMMARY = (
+    "none", "gated merge, ratio 0.5", "ToMe random, ratio 0.5", "gated merge, ratio 0.7",
+    "gated merge, local, ratio 0.7", "block merge, ratio 0.7", "ToMe random, ratio 0.7",
+    "KV down-sampling, factor 2", "ToDo, factor 2",
+    "average pooling, factor 2",
+)  # fmt: skip
 VERDICTS = {1: "**holds**", 0: "not shown", -1: "**the opposite**"}
 
 
@@ -56,6 +64,38 @@ first three of the DiT's six blocks.""",
         generation(reports),
         further(),
     ])  # fmt: skip
+
+
+def summary() -> str:
+    """For the README: both talents and the cost of the main settings on both models."""
+    reports = [read_report(MAIN[name]) for name in MODELS]
+    places = [{row.label: row for row in report.rows} for report in reports]
+    rows = []
+    for label in SUMMARY:
+        cells = [label]
+        for found in places:
+            row = found[label]
+            # ToMe's pattern for each class is one for each call where there is one image a call
+            made = row if row.samples else found[label.replace("ToMe random", "ToMe per call")]
+            cells += [
+                f"{percent(row.accuracy.value)} ({signed(row.change) or '–'})",
+                distance(made),
+                percent(row.saved),
+            ]
+        rows.append([cell.replace("-", "−") for cell in cells])
+    heads = ["setting", *(head for name in ("U-Net", "DiT") for head in (f"{name}: accuracy %", "FD", "FLOPs saved %"))]
+    sizes = [next(row.accuracy.n for row in report.rows if row.accuracy) for report in reports]
+    floor = next(row.samples["FD-fashion"]["floor"] for row in reports[0].rows if row.samples)
+    return f"""{table(heads, rows)}
+
+Fashion-MNIST test images, n = {sizes[0]} (U-Net) and {sizes[1]} (DiT), the same for all settings, seed 0; in brackets
+the difference to uncompressed in points with its 95 % interval (Tango). FD: Fréchet distance of 500 generated images to
+real ones in the features of a small classifier, ± its standard error; real against real {floor:.1f}."""
+
+
+def distance(row: Row) -> str:
+    found = (row.samples or {})["FD-fashion"]
+    return f"{found['value']:.1f} ± {found['error']:.1f}"
 
 
 def main_section(name: str, report: Report) -> str:
@@ -114,8 +154,8 @@ def decomposition() -> str:
         total, fixed, frequency = (contrast(Claim("", a, b), name).mean.value for a, b in (
             ("gated merge", "ToMe random"), ("ToMe shared", "ToMe random"), ("gated merge", "ToMe shared"),
         ))  # fmt: skip
-        parts.append(f"""**{name}**: of {100 * total:+.1f} points over ToMe with a pattern for each class, {100 * fixed:+.1f} come with
-one pattern for all, {100 * frequency:+.1f} with choosing destinations by frequency.
+        parts.append(f"""**{name}**: of {100 * total:+.1f} points over ToMe with a pattern for each class,
+{100 * fixed:+.1f} come with one pattern for all, {100 * frequency:+.1f} with choosing destinations by frequency.
 
 {table(["difference", "ratio 0.3", "ratio 0.5", "ratio 0.7", "mean"], rows)}""")
     return "\n\n".join([
@@ -136,7 +176,9 @@ def generation(reports: dict[str, Report]) -> str:
             ("gated merge", "ToMe per call"), ("gated merge", "ToMe shared"), ("gated merge", "gated merge, highest"),
             ("gated merge, local", "gated merge"), ("block merge", "gated merge"),
         )]  # fmt: skip
-        coarser = [distance_contrast(rows, "KV down-sampling", theirs, [2, 4]) for theirs in ("ToDo", "average pooling")]
+        coarser = [
+            distance_contrast(rows, "KV down-sampling", theirs, [2, 4]) for theirs in ("ToDo", "average pooling")
+        ]
         parts += [
             f"**{name}**",
             table(["difference of FD-fashion", "ratio 0.3", "ratio 0.5", "ratio 0.7"], merges),
@@ -151,10 +193,6 @@ generates better. ± is the standard error of a difference of independent sets; 
     ])  # fmt: skip
 
 
-def best(report: Report) -> Row:
-    return max((row for row in report.rows if row.accuracy and row.values), key=lambda row: row.accuracy.value)  # type: ignore[union-attr]
-
-
 class Small(NamedTuple):
     """A smaller experiment: which other row its rows are compared with, if not the uncompressed one."""
 
@@ -163,8 +201,10 @@ class Small(NamedTuple):
 
 
 SMALL = (
-    Small("motivation"), Small("equal-flops"), Small("scorers"), Small("locations"), Small("further-speedup", "gated merge"),
-    Small("kv-selection"), Small("alpha-sensitivity"), Small("alpha-schedules"), Small("hybrids"),
+    Small("motivation"), Small("equal-flops"), Small("scorers"), Small("locations"),
+    Small("further-speedup", "gated merge"), Small("kv-selection"),
+    Small("alpha-sensitivity"), Small("alpha-schedules"), Small("hybrids"),
+    Small("sharing"),
     Small("subset-robustness-1", "ToMe random"), Small("subset-robustness-2", "ToMe random"), Small("wall-clock"),
 )  # fmt: skip
 
@@ -190,6 +230,7 @@ def small_section(small: Small) -> str:
     picture = "![Accuracy against ratio](images/motivation-accuracy.png)\n\n" if small.stem == "motivation" else ""
     return f"""### {report.title}
 
-{report.about} `bigain run benchmarks/experiments/bundled/{small.stem}.toml`, model `{report.experiment["model"]}`, n = {n}.
+{report.about} `bigain run benchmarks/experiments/bundled/{small.stem}.toml`,
+model `{report.experiment["model"]}`, n = {n}.
 
 {picture}{table([column.head for column in heads], rows)}"""

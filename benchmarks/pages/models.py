@@ -11,6 +11,29 @@ def card(name: str) -> Record:
     return json.loads((ROOT / "src" / "bigain" / "zoo" / "models" / name / "card.json").read_text())
 
 
+def in_short() -> str:
+    """For the README."""
+    rows = []
+    for name, what in zip(
+        MODELS, ("`UNet2DConditionModel`, learned prompts", "`DiTTransformer2DModel`, class labels"), strict=True
+    ):
+        found = card(name)
+        samples = found["samples"]
+        rows.append([
+            f"`{name}`", f"{what}, {found['parameters'] / 1e6:.1f} M parameters",
+            share(found["accuracy"]), share(samples["recognised"]),
+            f"{samples['distance']['value']:.1f} ± {samples['distance']['error']:.1f}",
+        ])  # fmt: skip
+    found = card("fashion-features")["accuracy"]
+    right = f"{100 * found['hits'] / found['n']:.1f} %"
+    rows.append(
+        ["`fashion-features`", f"a classifier ({right} of the test set) whose features serve FD-fashion", *[""] * 3]
+    )
+    floor = card(MODELS[0])["samples"]["distance"]["floor"]
+    return table(["name", "what", "zero-shot accuracy, 1,000 test images", "samples recognised, n = 500",
+                  f"FD-fashion (real: {floor:.2f})"], rows)  # fmt: skip
+
+
 def models() -> str:
     rows = []
     for name in MODELS:

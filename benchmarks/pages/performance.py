@@ -6,6 +6,7 @@ SIDES = {64: 512, 96: 768, 128: 1024}  # latents: pixels
 EXACT, LOCAL = "gated_merge(ratio=0.7, match='exact')", "gated_merge(ratio=0.7, match='local')"
 PEER, NONE = "tomesd(ratio=0.7)", "none"
 
+
 def by_name(record: Record, mode: str = "eager") -> dict[str, Record]:
     return {row["name"]: row for row in record["rows"] if row["mode"] == mode}
 
@@ -35,8 +36,8 @@ medians of {record["rounds"]} interleaved rounds ({record["machine"]}; `python b
 
 tomesd compares each token with a quarter of all tokens: from 4,096 to 16,384 tokens its cost grows {peers:.1f} times.
 `match="local"` compares it with the destinations of its own block of cells and a ring around it, as one batched matrix
-product: {growth:.1f} times for four times the tokens. Merging and unmerging are one `index_add` and one `index_select` on
-flat rows."""
+product: {growth:.1f} times for four times the tokens. Merging and unmerging are one `index_add` and one
+`index_select` on flat rows."""
 
 
 def steps() -> str:
@@ -54,9 +55,9 @@ def steps() -> str:
     rounds = " and ".join(map(str, sorted({rounds for rounds, _ in words}, reverse=True)))
     return f"""## A step of Stable Diffusion 2.0
 
-The whole U-Net with random weights, one sample, float32, attention by `scaled_dot_product_attention`, medians of {rounds}
-interleaved rounds ({words[0][1]}; `python benchmarks/speed.py`). The operators act on the five attentions of the finest
-grid, as by default:
+The whole U-Net with random weights, one sample, float32, attention by `scaled_dot_product_attention`, medians of
+{rounds} interleaved rounds ({words[0][1]}; `python benchmarks/speed.py`). The operators act on the five attentions of
+the finest grid, as by default:
 
 {table(heads, rows)}
 
@@ -76,7 +77,8 @@ def where_it_goes() -> str:
         rows.append([
             f"{pixels}", f"{side * side:,}", f"{100 * attention / dense['seconds']:.0f} %",
             f"{dense['flops'] / dense['seconds'] / 1e9:.0f}", f"{dense['seconds'] / rest:.2f}", f"{ours['bound']:.2f}",
-            f"{ours['speedup']:.2f}", f"{100 * ours['overhead'] / ours['seconds']:.1f} %", f"{100 * saved / dense['flops']:.0f} %",
+            f"{ours['speedup']:.2f}", f"{100 * ours['overhead'] / ours['seconds']:.1f} %",
+            f"{100 * saved / dense['flops']:.0f} %",
         ])  # fmt: skip
     heads = ["pixels", "tokens", "finest attentions, share of the step", "GFLOP/s", "limit: they cost nothing",
              "limit by FLOPs", "reached", "overhead, share of the step", "FLOPs saved"]  # fmt: skip
@@ -84,8 +86,10 @@ def where_it_goes() -> str:
 
 {table(heads, rows)}
 
-For `{LOCAL}`; from the records of the steps above. The roof of this machine is {roof["operations"] / 1e9:.0f} GFLOP/s (a large matrix
-product) and {roof["bytes"] / 1e9:.1f} GB/s (a copy), one thread. Whatever is done to the tokens of the finest grid, a
+For `{LOCAL}`; from the records of the steps above. The roof of this machine is
+{roof["operations"] / 1e9:.0f} GFLOP/s (a large matrix product) and
+{roof["bytes"] / 1e9:.1f} GB/s (a copy), one thread.
+Whatever is done to the tokens of the finest grid, a
 step cannot become faster than if their attentions cost nothing; at 512 pixels most of a step are convolutions and
 coarser levels, which no operator here touches. The larger the image, the more there is to win."""
 
@@ -122,14 +126,15 @@ def classifying() -> str:
     return f"""## Classifying
 
 Against a loop as in the published diffusion classifier (one image, batches of 16 over class and time step, nothing
-shared), stages [5, 20] keep [5, 1], one thread, medians of {record["rounds"]} interleaved rounds over a few images, same decisions
-with and without remembered prompts (`python benchmarks/classify_speed.py`):
+shared), stages [5, 20] keep [5, 1], one thread, medians of {record["rounds"]} interleaved rounds over a few images,
+same decisions with and without remembered prompts (`python benchmarks/classify_speed.py`):
 
 {table(heads, rows)}
 
 The bound is "the network alone": the same number of evaluations in batches of 50 and nothing else. What is left to
 gain without other statistics is small, because a plain loop spends its time in the network, too; a race gains more
-because it evaluates less ([results](results.md)). `groups="input"` makes one plan for all classes of an image's trial."""
+because it evaluates less ([results](results.md)). `groups="input"` makes one plan for all classes of
+an image's trial."""
 
 
 def performance() -> str:

@@ -1,7 +1,8 @@
 """How few evaluations a decision needs, from `benchmarks/policies.py`."""
 
-from models import MODELS
 from text import points, read, share, table
+
+from models import MODELS
 
 SHOWN = (  # policy, time steps
     ("exhaustive(20)", "even"),

@@ -3,10 +3,9 @@
 import runpy
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+PAGES = Path(__file__).parents[2] / "benchmarks" / "pages"
 
 
 def test_pages_are_what_the_records_say() -> None:
-    pages = runpy.run_path(str(ROOT / "benchmarks" / "pages"))["render"]()
-    for name, text in pages.items():
-        assert (ROOT / "docs" / f"{name}.md").read_text() == text, f"run `python benchmarks/pages`: {name}"
+    for page, text in runpy.run_path(str(PAGES))["render"]().items():
+        assert page.read_text() == text, f"{page.name} is not what the records say; run `python benchmarks/pages`"
