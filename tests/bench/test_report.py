@@ -67,6 +67,19 @@ def test_against_a_row_compares_equal_values(folder: Path) -> None:
     assert report.dense == "none"
 
 
+def test_a_small_record_of_several_labels_keeps_the_rankings(tmp_path: Path) -> None:
+    store = Store(tmp_path / FILE)
+    ids = store.begin(experiment(tmp_path, rows=ROWS, tasks=["classify"]))
+    several = [decision(0, 1), decision(1, 0)._replace(truth=(0, 1))]
+    several = [row._replace(ranking=(1, 0), chances=(0.4, 0.6), truth=(0, 1)[: len(row.truth)]) for row in several]
+    store.add_decisions(ids["none"], several, {})
+    store.write_record(tmp_path / "small.sqlite")
+    store.close()
+    whole, small = read_report(tmp_path), read_report(tmp_path / "small.sqlite")
+    assert whole == small
+    assert small.rows[0].ranking is not None
+
+
 def test_an_unknown_row_is_named(folder: Path) -> None:
     with pytest.raises(ValueError, match="no row to compare with 'plan'; did you mean 'plain'"):
         read_report(folder, against="plan")

@@ -188,6 +188,9 @@ class Store:
         self.base.execute("vacuum into ?", (str(path),))
         with closing(sqlite3.connect(path, isolation_level=None)) as copy:
             copy.execute("update decisions set errors = null, steps = '[]'")
+            (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
+            if not several:  # then reports look at the winner only
+                copy.execute("update decisions set ranking = '[]', chances = '[]'")
             copy.execute("vacuum")
 
 
