@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from bigain.bench.speed import Bench, measure
-from bigain.bench.speed_report import parts_table, speed_json, speed_table
+from bigain.bench.speed_report import advice, parts_table, speed_json, speed_table
 
 RESULTS = Path(__file__).parent / "results"
 MERGES = ("tomesd(ratio=0.7)", "gated_merge(ratio=0.7, match='exact')", "gated_merge(ratio=0.7, match='local')")
@@ -33,9 +33,9 @@ def main(names: list[str]) -> None:
             continue
         bench = BENCHES[name]
         with Console(stderr=True).status(name) as status:
-            rows, pays, machine = measure(bench, lambda text, name=name: status.update(f"{name}: {text}"))
-        path.write_text(json.dumps(speed_json(rows, bench, machine, pays), indent=1) + "\n")
-        console.print(speed_table(rows, bench, machine), parts_table(rows))
+            found = measure(bench, lambda text, name=name: status.update(f"{name}: {text}"))
+        path.write_text(json.dumps(speed_json(found, bench), indent=1) + "\n")
+        console.print(speed_table(found.rows, bench, found.machine), parts_table(found.rows), *advice(found))
 
 
 if __name__ == "__main__":

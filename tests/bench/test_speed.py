@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 import bigain
 from bigain.bench import payoff, speed
-from bigain.bench.speed import Bench, Measured, measure, twin
+from bigain.bench.speed import Bench, Machine, Measured, Result, measure, twin
 from bigain.bench.speed_report import advice, stacked
 from bigain.bench.stopwatch import PARTS
 from bigain.cli import app
+from bigain.hooks import site_hooks
 from models import BACKBONES, run
 
 QUICK = {"model": "fashion-unet", "rounds": 2}
@@ -68,12 +69,28 @@ def test_compiled_runs_beside_eager() -> None:
 
 def test_a_step_that_does_not_pay_is_named() -> None:
     row = Measured("sito(ratio=0.7)", "eager", 1.2, (1.1, 1.3), 1.2, None, 10, 1.1)
-    (line,) = advice([row], {"sito(ratio=0.7)": None})
+    machine = Machine("cpu", {}, (8, 8))
+    (line,) = advice(Result([row], {"sito(ratio=0.7)": None}, machine, {}))
     assert "1.20 of the time without" in line
     assert "at no size that was tried" in line
-    (line,) = advice([row], {"sito(ratio=0.7)": 48})
+    (line,) = advice(Result([row], {"sito(ratio=0.7)": 48}, machine, {}))
     assert "it pays from 48x48 tokens on" in line
-    assert advice([row], {}) == []
+    assert advice(Result([row], {}, machine, {})) == []
+
+
+def test_what_cannot_be_compiled_is_named_and_the_rest_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiler(model: torch.nn.Module) -> object:
+        def fail(*args: object, **kwargs: object) -> None:
+            raise RuntimeError("no such kernel\nand much more")
+
+        return fail if site_hooks(model) else model
+
+    monkeypatch.setattr(torch, "compile", compiler)
+    result = measure(Bench(**QUICK, operators=("tomesd(ratio=0.5)", "gated_merge(0.5)"), compiled=True))
+    assert result.failed == {"gated_merge(0.5)": "RuntimeError: no such kernel"}
+    assert [row.name for row in result.rows if row.mode == "compiled"] == ["none", "tomesd(ratio=0.5)"]
+    assert [row.name for row in result.rows if row.mode == "eager"][-1] == "gated_merge(0.5)"
+    assert advice(result)[0] == "gated_merge(0.5) cannot be compiled: RuntimeError: no such kernel"
 
 
 def test_where_it_pays_is_looked_for_among_larger_grids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,11 +100,12 @@ class Machine(NamedTuple):
 
 
 class Result(NamedTuple):
-    """All rows, and for operators that cost more than they save the grid's side from which on they pay."""
+    """All rows; for operators that cost more than they save the grid's side from which on they pay."""
 
     rows: list[Measured]
     pays: dict[str, int | None]
     machine: Machine
+    failed: dict[str, str]  # what could not be compiled, with the compiler's reason
 
 
 class Runner(NamedTuple):
@@ -130,14 +131,15 @@ def measure(bench: Bench, tell: Tell = lambda text: None) -> Result:
     runners = [attached(name, base, bench) for name in names]
     if bench.compiled:
         runners += [Runner(r.name, "compiled", r.model, torch.compile(r.model)) for r in runners]
+    failed = warm_up(runners, inputs, tell)
+    runners = [r for r in runners if r.mode == "eager" or r.name not in failed]
     times = {(r.name, r.mode): [] for r in runners}  # type: dict[tuple[str, str], list[float]]
-    for number in range(-1, bench.rounds):
+    for number in range(bench.rounds):
         for place in range(len(runners)):
             runner = runners[(place + number) % len(runners)]  # each comes after another one in each round
-            tell(f"round {max(number, 0) + 1} of {bench.rounds}: {runner.name}, {runner.mode}")
+            tell(f"round {number + 1} of {bench.rounds}: {runner.name}, {runner.mode}")
             taken = seconds_of(partial(runner.call, *inputs.args, **inputs.kwargs), device)
-            if number >= 0:
-                times[runner.name, runner.mode].append(taken)
+            times[runner.name, runner.mode].append(taken)
     flops = {name: flops_of(name, base, bench) for name in names}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
     slow = [row.name for row in rows if row.mode == "eager" and row.to_none > 1 and not row.name.startswith(PEER)]
@@ -147,7 +149,21 @@ def measure(bench: Bench, tell: Tell = lambda text: None) -> Result:
     for name in slow:
         tell(f"from which size on does {name} pay?")
         pays[name] = pays_from(parse(name), site, now, bench.batch)
-    return Result(rows, pays, describe(base, bench))
+    return Result(rows, pays, describe(base, bench), failed)
+
+
+def warm_up(runners: list[Runner], inputs: Inputs, tell: Tell) -> dict[str, str]:
+    """One step of each; what the compiler cannot do is no reason to lose the others."""
+    failed = {}
+    for runner in runners:
+        tell(f"warming up: {runner.name}, {runner.mode}")
+        try:
+            runner.call(*inputs.args, **inputs.kwargs)
+        except Exception as error:
+            if runner.mode == "eager" or runner.name == NONE:
+                raise
+            failed[runner.name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    return failed
 
 
 def describe(model: nn.Module, bench: Bench) -> Machine:
@@ -245,7 +261,7 @@ def measured(
         seconds=middle,
         quartiles=(low, high),
         to_none=paired(own, times[NONE, runner.mode]),
-        to_tomesd=paired(own, times[peer, runner.mode]) if peer else None,
+        to_tomesd=paired(own, times[peer, runner.mode]) if peer and (peer, runner.mode) in times else None,
         flops=flops[runner.name],
         bound=flops[NONE] / flops[runner.name],
         peak_bytes=found.peak,

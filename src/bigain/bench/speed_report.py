@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bigain.bench.speed import NONE, Bench, Machine, Measured
+from bigain.bench.speed import NONE, Bench, Machine, Measured, Result
 from bigain.bench.stopwatch import PARTS
 from bigain.plots.style import new_figure, styled
 
@@ -63,7 +63,8 @@ def milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.2f}" if seconds < 0.01 else f"{1e3 * seconds:.0f}"
 
 
-def speed_json(rows: list[Measured], bench: Bench, machine: Machine, pays: dict[str, int | None]) -> dict[str, Any]:
+def speed_json(found: Result, bench: Bench) -> dict[str, Any]:
+    machine = found.machine
     return {
         "model": bench.model,
         "latent": list(bench.latent or machine.native),
@@ -72,23 +73,24 @@ def speed_json(rows: list[Measured], bench: Bench, machine: Machine, pays: dict[
         "rounds": bench.rounds,
         "machine": machine.text,
         "versions": machine.versions,
-        "rows": [row.as_json() for row in rows],
-        "pays_from": pays,
+        "rows": [row.as_json() for row in found.rows],
+        "pays_from": found.pays,
+        "not_compiled": found.failed,
     }
 
 
-def advice(rows: list[Measured], pays: dict[str, int | None]) -> list[str]:
-    """One line for each operator that costs more than it saves."""
-    found = []
-    for row in rows:
-        if row.mode == "eager" and row.name in pays:
-            side = pays[row.name]
+def advice(found: Result) -> list[str]:
+    """One line for each operator that costs more than it saves, or cannot be compiled."""
+    lines = [f"{name} cannot be compiled: {reason}" for name, reason in found.failed.items()]
+    for row in found.rows:
+        if row.mode == "eager" and row.name in found.pays:
+            side = found.pays[row.name]
             from_there = f"from {side}x{side} tokens on" if side else "at no size that was tried"
-            found.append(
+            lines.append(
                 f"{row.name} costs more than it saves here ({row.to_none:.2f} of the time without); at this width of "
                 f"the tokens it pays {from_there}"
             )
-    return found
+    return lines
 
 
 @styled

@@ -67,7 +67,8 @@ def bench(
     as_json: Annotated[
         bool,
         json_of(
-            "{model, latent, batch, dtype, rounds, machine, versions, pays_from, rows: a list of {name, mode, seconds, "
+            "{model, latent, batch, dtype, rounds, machine, versions, pays_from, not_compiled, "
+            "rows: a list of {name, mode, seconds, "
             "quartiles, to_none, to_tomesd, flops, bound, peak_bytes, parts, speedup, overhead}}",
             OUTPUT,
         ),
@@ -91,18 +92,18 @@ def bench(
     options = {"where": where, "reuse": reuse}
     wanted = Bench(model, tuple(operator or ()), size, batch, dtype, device, rounds, compiled, options)
     with err.status("building the model") as status:
-        rows, pays, machine = measure(wanted, status.update)
-    found = speed_json(rows, wanted, machine, pays)
+        result = measure(wanted, status.update)
+    found = speed_json(result, wanted)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
-        save_figure(speed_chart(rows, wanted, machine), folder / "bench.png")
+        save_figure(speed_chart(result.rows, wanted, result.machine), folder / "bench.png")
     if as_json:
         print_json(found)
         return
-    out.print(speed_table(rows, wanted, machine))
-    out.print(parts_table(rows))
-    for line in advice(rows, pays):
-        warn("[yellow]slower:[/] ", line)
+    out.print(speed_table(result.rows, wanted, result.machine))
+    out.print(parts_table(result.rows))
+    for line in advice(result):
+        warn("[yellow]note:[/] ", line)
     if folder:
         say(f"bench.json and bench.png in {folder}")
