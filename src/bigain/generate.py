@@ -42,11 +42,15 @@ def generate(
     sampling: Sampling | None = None,
     *,
     first: int = 0,
-    batch_size: int = 50,
+    batch_size: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Tensor:
-    """One image for each element of `classes`, numbered from `first`: -> (n, c, s, s) in [-1, 1]."""
+    """One image for each element of `classes`, numbered from `first`: -> (n, c, s, s) in [-1, 1].
+
+    `batch_size` is the number of images made together; by default as many as the denoiser does well at once.
+    """
     sampling = sampling or Sampling()
+    batch_size = batch_size or denoiser.rows_at_once() // 2  # guidance doubles the rows
     parts = []
     for start in range(0, len(classes), batch_size):
         chosen = classes[start : start + batch_size]

@@ -133,7 +133,8 @@ class Run:
         assert wanted is not None  # checked when the file was read
         named = subjects(self.denoiser, self.data, wanted.count)[piece.first : piece.last]
         started = time.perf_counter()
-        images = generate(self.denoiser, named, wanted.sampling(self.experiment.seed), first=piece.first)
+        sampling = wanted.sampling(self.experiment.seed)
+        images = generate(self.denoiser, named, sampling, first=piece.first, batch_size=len(named))
         seconds = (time.perf_counter() - started) / len(named)
         place = self.images(piece.setting)
         place.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bigain.backbones.denoiser import Denoiser
 from bigain.bench.files import Result, classify_files, find_images
-from bigain.classify.classifier import DiffusionClassifier, fitting_rows
+from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
 from bigain.compression import compress
 from bigain.generate import Sampling, generate
@@ -96,9 +96,7 @@ def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console)
     attached = attach(denoiser, wish)
     with attached, progress_bars(console) as bars:
         task = bars.add_task("generating", total=wish.count)
-        images = generate(
-            denoiser, chosen, sampling, batch_size=fitting_rows(denoiser), progress=lambda n: bars.advance(task, n)
-        )
+        images = generate(denoiser, chosen, sampling, progress=lambda n: bars.advance(task, n))
     for number, image in enumerate(images):
         to_picture(image).save(folder / f"{number:05d}.png")
     sheet = folder / "sheet.png"

@@ -241,15 +241,9 @@ def check_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
     return found
 
 
-def fitting_rows(denoiser: Denoiser) -> int:
-    """Rows of a batch by latent values in flight: 128 for 4 x 16 x 16, 8 for 4 x 64 x 64 on a CPU, more on a GPU."""
-    share = 131_072 if denoiser.device.type == "cpu" else 1_048_576
-    return max(8, min(512, share // int(np.prod(denoiser.latent_shape))))
-
-
 def check_batch_size(size: int | str, denoiser: Denoiser) -> int:
     if size == "auto":
-        return fitting_rows(denoiser)
+        return denoiser.rows_at_once()
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise ValueError(f'batch_size is a number of rows from 1, or "auto"; got {size!r}')
     return size
