@@ -204,7 +204,7 @@ SMALL = (
     Small("motivation"), Small("equal-flops"), Small("scorers"), Small("locations"),
     Small("further-speedup", "gated merge"), Small("kv-selection"),
     Small("alpha-sensitivity"), Small("alpha-schedules"), Small("hybrids"),
-    Small("sharing"),
+    Small("sharing-unet"), Small("sharing-dit"),
     Small("subset-robustness-1", "ToMe random"), Small("subset-robustness-2", "ToMe random"), Small("wall-clock"),
 )  # fmt: skip
 
