@@ -1,6 +1,7 @@
 """`bigain bench` measures what it says; how fast anything is, no test says."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,17 @@ def test_compiled_runs_beside_eager() -> None:
         ("none", "eager"), ("gated_merge(0.5)", "eager"), ("none", "compiled"), ("gated_merge(0.5)", "compiled"),
     ]  # fmt: skip
     assert found[3].parts is None
+
+
+def test_all_models_are_compiled_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its limit Dynamo would run eager without an error; here the limit is one graph."""
+    import torch._dynamo
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        result = measure(Bench(**QUICK, operators=("todo(factor=2)", "avg_pool(factor=2)"), compiled=True))
+    assert result.failed == {}
+    assert sum(row.mode == "compiled" for row in result.rows) == 3
 
 
 def test_a_step_that_does_not_pay_is_named() -> None:
