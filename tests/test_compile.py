@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import bigain
+from bigain.tokens.grid import Grid, Window
+from bigain.tokens.match import MATCHES
 from models import BACKBONES, EXAMPLES, call
 
 UNET = {
@@ -51,7 +53,7 @@ def close(a, b):
 
 
 @inductor
-@pytest.mark.parametrize("operator", [*EXAMPLES.values(), SCHEDULE])
+@pytest.mark.parametrize("operator", [*EXAMPLES.values(), SCHEDULE, "gated_merge(ratio=0.5, match='local')"])
 def test_one_graph_equal_to_eager_for_all_time_steps(name, operator):
     model = build(name)
     with bigain.compress(model, operator) as handle:
@@ -61,6 +63,18 @@ def test_one_graph_equal_to_eager_for_all_time_steps(name, operator):
         found = [at(name, compiled, 10)]
         with torch._dynamo.config.patch(error_on_recompile=True):
             found += [at(name, compiled, t) for t in (500, 900)]
+    for a, b in zip(found, expected, strict=True):
+        close(a, b)
+
+
+@inductor
+@pytest.mark.parametrize("match", MATCHES)
+def test_matching_compiles_where_there_are_several_blocks(match):
+    grid, window = Grid(20, 26), Window(2, 2)
+    x = torch.randn(2, grid.tokens, 8, generator=torch.Generator().manual_seed(0))
+    place = torch.arange(window.cells(grid).tokens).remainder(4).expand(2, -1)
+    expected = MATCHES[match](x, place, grid, window)
+    found = torch.compile(MATCHES[match], fullgraph=True)(x, place, grid, window)
     for a, b in zip(found, expected, strict=True):
         close(a, b)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from performance import performance
 from policies import policies
+from smaller import smaller
 from text import ROOT
 
 from models import in_short, models
@@ -19,7 +20,7 @@ All numbers on this page are written by `python benchmarks/pages` from records i
 
 def render() -> dict[Path, str]:
     """Each page with its text."""
-    pages = {"results": [HEAD, models(), policies()], "performance": [performance()]}
+    pages = {"results": [HEAD, models(), policies(), smaller()], "performance": [performance()]}
     found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
     readme = ROOT / "README.md"
     return found | {readme: filled(readme.read_text(), {"models": in_short()})}

@@ -1,11 +1,9 @@
 """What compression costs both talents: the main comparison, what the gain comes from, and the smaller experiments."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from contrasts import Contrast, accuracy_contrast, distance_contrast
-from text import RECORDS, RESULTS, ROOT, table
+from text import RECORDS, ROOT, table
 
 from bigain.bench.report import Report, Row, columns, footnote, percent, read_report, signed
 from bigain.plots import curves, pareto, save_figure
@@ -62,7 +60,6 @@ first three of the DiT's six blocks.""",
         claims(),
         decomposition(),
         generation(reports),
-        further(),
     ])  # fmt: skip
 
 
@@ -123,8 +120,6 @@ def draw() -> None:
         save_figure(curves(report), IMAGES / f"{record.stem}-accuracy.png")
         save_figure(curves(report, "FD-fashion"), IMAGES / f"{record.stem}-fd.png")
         save_figure(pareto(report), IMAGES / f"{record.stem}-pareto.png")
-    report = read_report(RESULTS / "motivation.sqlite")
-    save_figure(curves(report), IMAGES / "motivation-accuracy.png")
 
 
 def contrast(claim: Claim, name: str) -> Contrast:
@@ -191,46 +186,3 @@ Differences of the Fréchet distance to real images in the features of `fashion-
 generates better. ± is the standard error of a difference of independent sets; seeds are shared, so it is too large.""",
         *parts,
     ])  # fmt: skip
-
-
-class Small(NamedTuple):
-    """A smaller experiment: which other row its rows are compared with, if not the uncompressed one."""
-
-    stem: str
-    against: str | None = None
-
-
-SMALL = (
-    Small("motivation"), Small("equal-flops"), Small("scorers"), Small("locations"),
-    Small("further-speedup", "gated merge"), Small("kv-selection"),
-    Small("alpha-sensitivity"), Small("alpha-schedules"), Small("hybrids"),
-    Small("sharing-unet"), Small("sharing-dit"),
-    Small("subset-robustness-1", "ToMe random"), Small("subset-robustness-2", "ToMe random"), Small("wall-clock"),
-)  # fmt: skip
-
-
-def further() -> str:
-    return "\n\n".join([
-        """## Smaller experiments
-
-One for each table of the paper, with the command that repeats it; records in `benchmarks/results`. With n = 200 an
-interval is some five points wide to each side: only large differences show.""",
-        *(small_section(small) for small in SMALL),
-    ])  # fmt: skip
-
-
-def small_section(small: Small) -> str:
-    record: Path = RESULTS / f"{small.stem}.sqlite"
-    report = read_report(record, small.against)
-    wanted = (*SHOWN, f"against {report.against}")
-    heads = [column for column in columns(report) if column.head in wanted]
-    text: Callable[[str], str] = lambda cell: cell.replace("-", "−") if cell[:1] in "+-" else cell  # noqa: E731
-    rows = [[text(column.text(row)) for column in heads] for row in report.rows]
-    n = max(row.accuracy.n for row in report.rows if row.accuracy)
-    picture = "![Accuracy against ratio](images/motivation-accuracy.png)\n\n" if small.stem == "motivation" else ""
-    return f"""### {report.title}
-
-{report.about} `bigain run benchmarks/experiments/bundled/{small.stem}.toml`,
-model `{report.experiment["model"]}`, n = {n}.
-
-{picture}{table([column.head for column in heads], rows)}"""

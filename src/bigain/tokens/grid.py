@@ -56,7 +56,12 @@ def fold(values: Tensor, grid: Grid, window: Window) -> Tensor:
 def token_index(place: Tensor, grid: Grid, window: Window) -> Tensor:
     """Token numbers of places in cells, the cell being the position along the second axis: (B, T, ...) -> same."""
     first = first_tokens(grid, window, place.device).view(-1, *[1] * (place.ndim - 2))
-    return first + (place // window.width) * grid.width + place % window.width
+    return first + inside(place, grid, window)
+
+
+def inside(place: Tensor, grid: Grid, window: Window) -> Tensor:
+    """How far from the first token of its cell a place is: any shape -> same."""
+    return (place // window.width) * grid.width + place % window.width
 
 
 @constant

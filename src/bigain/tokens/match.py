@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bigain.tokens.constants import constant, numbers
-from bigain.tokens.grid import Grid, Window, split_tokens, token_index
+from bigain.tokens.grid import Grid, Window, inside, split_tokens, token_index
 from bigain.tokens.plan import take_rows
 
 BLOCK = 4  # cells along a side of the blocks that `local_match` looks at together
@@ -56,16 +56,21 @@ def local_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:
     that are no neighbours are struck out. Tokens in no whole cell count as cells of their own without a destination;
     destinations never go anywhere, so their value is minus infinity.
     """
-    destinations = token_index(place, grid, window).expand(len(x), -1)
     cells = around(grid, window, x.device)
     candidates = cells.shape[1]
-    near = unit(take_rows(x, destinations)).index_select(1, cells.view(-1)).view(-1, candidates, x.shape[-1])
+    near_place = place.index_select(1, cells.view(-1))
+    # not `token_index(place)` at these cells, which TorchInductor cannot compile
+    near = (corners(grid, window, x.device).view(-1) + inside(near_place, grid, window)).expand(len(x), -1)
     tokens = safe(x)
-    product = torch.bmm(to_blocks(tokens, grid, window), near.transpose(1, 2))
+    length = lengths(tokens)
+    product = torch.bmm(
+        to_blocks(tokens, grid, window), take_rows(tokens, near).view(-1, candidates, x.shape[-1]).transpose(1, 2)
+    )
+    product = product / length.gather(1, near).view(-1, 1, candidates)
     product, position = product.masked_fill(far(window, x.device), -torch.inf).max(-1)
-    cell = cells.expand(len(x), -1, -1).reshape(-1, candidates).gather(1, position)
-    best = destinations.gather(1, from_blocks(cell, grid, window))
-    value = from_blocks(product, grid, window) / lengths(tokens)
+    best = from_blocks(near.reshape(-1, candidates).gather(1, position), grid, window)
+    value = from_blocks(product, grid, window) / length
+    destinations = token_index(place, grid, window).expand(len(x), -1)
     return Match(numbers(grid.tokens, x.device).expand(len(x), -1), value.scatter(1, destinations, -torch.inf), best)
 
 
@@ -75,9 +80,11 @@ def block_shape(grid: Grid, window: Window) -> tuple[Grid, Grid]:
     return Grid(-(-grid.height // height), -(-grid.width // width)), Grid(height, width)
 
 
-@constant
-def around(grid: Grid, window: Window, device: torch.device) -> Tensor:
-    """Numbers of the cells in and next to each block, those outside replaced by the nearest: () -> (blocks, cells)."""
+def halo(grid: Grid, window: Window, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the cells in and next to each block, those outside replaced by the nearest.
+
+    () -> (blocks down, 1, cells, 1), (1, blocks right, 1, cells).
+    """
     blocks, _ = block_shape(grid, window)
     cells = window.cells(grid)
     reach = torch.arange(-1, BLOCK + 1, device=device)
@@ -86,7 +93,21 @@ def around(grid: Grid, window: Window, device: torch.device) -> Tensor:
         return (torch.arange(count, device=device)[:, None] * BLOCK + reach).clamp(0, limit - 1)
 
     rows, columns = along(blocks.height, cells.height), along(blocks.width, cells.width)
-    return (rows[:, None, :, None] * cells.width + columns[None, :, None, :]).view(blocks.tokens, -1)
+    return rows[:, None, :, None], columns[None, :, None, :]
+
+
+@constant
+def around(grid: Grid, window: Window, device: torch.device) -> Tensor:
+    """Numbers of the cells in and next to each block: () -> (blocks, cells)."""
+    rows, columns = halo(grid, window, device)
+    return (rows * window.cells(grid).width + columns).flatten(0, 1).flatten(1)
+
+
+@constant
+def corners(grid: Grid, window: Window, device: torch.device) -> Tensor:
+    """Their first tokens: () -> (blocks, cells)."""
+    rows, columns = halo(grid, window, device)
+    return (rows * window.height * grid.width + columns * window.width).flatten(0, 1).flatten(1)
 
 
 @constant
