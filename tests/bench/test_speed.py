@@ -66,6 +66,8 @@ def test_compiled_runs_beside_eager() -> None:
         ("none", "eager"), ("gated_merge(0.5)", "eager"), ("none", "compiled"), ("gated_merge(0.5)", "compiled"),
     ]  # fmt: skip
     assert found[3].parts is None
+    assert found[1].to_eager is None
+    assert found[3].to_eager > 0
 
 
 def test_all_models_are_compiled_however_many(monkeypatch: pytest.MonkeyPatch) -> None:

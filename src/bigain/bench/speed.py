@@ -75,6 +75,7 @@ class Measured:
     to_tomesd: float | None
     flops: int
     bound: float  # times as fast as uncompressed that the FLOPs allow
+    to_eager: float | None = None  # compiled only
     peak_bytes: int | None = None  # allocated at once during a step, beyond the weights; eager only
     parts: dict[str, float] | None = None  # of PARTS, in one step; eager only
 
@@ -275,6 +276,7 @@ def measured(
         to_tomesd=paired(own, times[peer, runner.mode]) if peer and (peer, runner.mode) in times else None,
         flops=flops[runner.name],
         bound=flops[NONE] / flops[runner.name],
+        to_eager=paired(own, times[runner.name, "eager"]) if runner.mode == "compiled" else None,
         peak_bytes=found.peak,
         parts=found.parts,
     )
