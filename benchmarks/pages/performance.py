@@ -120,11 +120,10 @@ def compiled() -> str:
     slower = [name for name, row in fast.items() if row["to_eager"] > 1]
     verdict = f"Slower compiled than eager: {', '.join(map(code, slower))}." if slower else "None is slower compiled."
     heads = ["operator", "eager ms", "compiled ms", "times as fast", "speed-up, both compiled", "FLOPs allow"]
-    side = record["latent"][0]
     return f"""## With `torch.compile`
 
-`sd2-top` at {side}x{side} latents, medians of {record["rounds"]} interleaved rounds. Each operator stays one graph
-(`tests/contracts`):
+`{record["model"]}`, batch {record["batch"]}, medians of {record["rounds"]} interleaved rounds. Each operator
+stays one graph (`tests/test_compile.py`):
 
 {table(heads, rows)}
 
