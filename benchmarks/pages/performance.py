@@ -120,14 +120,16 @@ def compiled() -> str:
     slower = [name for name, row in fast.items() if row["to_eager"] > 1]
     verdict = f"Slower compiled than eager: {', '.join(map(code, slower))}." if slower else "None is slower compiled."
     heads = ["operator", "eager ms", "compiled ms", "times as fast", "speed-up, both compiled", "FLOPs allow"]
+    size = "x".join(map(str, record["latent"]))
     return f"""## With `torch.compile`
 
-`{record["model"]}`, batch {record["batch"]}, medians of {record["rounds"]} interleaved rounds. Each operator
-stays one graph (`tests/test_compile.py`):
+`{record["model"]}` at {size} latents, batch {record["batch"]}, medians of {record["rounds"]} interleaved rounds.
+Each operator stays one graph (`tests/test_compile.py`):
 
 {table(heads, rows)}
 
-{verdict}"""
+{verdict}
+Ratios are medians of those within a round; a step varies by some ten per cent, so a few hundredths are noise."""
 
 
 def classifying() -> str:
