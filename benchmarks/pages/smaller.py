@@ -17,7 +17,7 @@ class Small(NamedTuple):
     against: str | None = None
 
 
-SMALL = (Small("sharing-unet"), Small("sharing-dit"))
+SMALL = (Small("sharing-unet"),)
 
 
 def smaller() -> str:
