@@ -6,12 +6,11 @@
 import re
 from pathlib import Path
 
+from bundled import in_short, models
 from performance import performance
 from policies import policies
 from smaller import smaller
 from text import ROOT
-
-from models import in_short, models
 
 HEAD = """# Results
 

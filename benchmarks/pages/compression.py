@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
+from bundled import MODELS
 from contrasts import Contrast, accuracy_contrast, distance_contrast
 from text import RECORDS, ROOT, table
 
 from bigain.bench.report import Report, Row, columns, footnote, percent, read_report, signed
 from bigain.plots import curves, pareto, save_figure
-from models import MODELS
 
 MAIN = {"fashion-unet": RECORDS / "main-unet.sqlite", "fashion-dit": RECORDS / "main-dit.sqlite"}
 IMAGES = ROOT / "docs" / "images"

@@ -1,8 +1,7 @@
 """How few evaluations a decision needs, from `benchmarks/policies.py`."""
 
+from bundled import MODELS
 from text import points, read, share, table
-
-from models import MODELS
 
 SHOWN = (  # policy, time steps
     ("exhaustive(20)", "even"),

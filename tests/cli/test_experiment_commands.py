@@ -59,7 +59,7 @@ def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
     assert any(name.endswith(".svg") for name in written)
     found = run_json("report", folder, small)
     assert found[0] == found[1]
-    assert found[0].keys() == {"title", "about", "experiment", "sessions", "rows"}
+    assert found[0].keys() == {"title", "about", "experiment", "sessions", "rows", "dense", "against"}
     assert [row["label"] for row in found[0]["rows"]] == ["none", "merge, ratio 0.3", "merge, ratio 0.5"]
     assert found[0]["rows"][1]["accuracy"].keys() == {"hits", "n", "low", "high", "value"}
     path.write_text(path.read_text().replace("exhaustive(1)", "exhaustive(2)"))
