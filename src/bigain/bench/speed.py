@@ -171,7 +171,7 @@ def warm_up(runners: list[Runner], inputs: Inputs, tell: Tell) -> dict[str, str]
         tell(f"warming up: {runner.name}, {runner.mode}")
         try:
             runner.call(*inputs.args, **inputs.kwargs)
-        except Exception as error:
+        except RuntimeError as error:
             if runner.mode == "eager" or runner.name == NONE:
                 raise
             failed[runner.name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
