@@ -19,7 +19,7 @@ from rich.table import Table
 import bigain
 from bigain.bench.runner import facts
 from bigain.classify.board import Board
-from bigain.classify.calibration import fit_scale
+from bigain.classify.calibration import calibrate
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import distances, ranking
 from bigain.classify.policies import Exhaustive, parse_policy
@@ -82,7 +82,7 @@ def curve(record: dict) -> "Figure":
     """Accuracy against evaluations for each kind of policy; of the races those that first look after three trials."""
     words = (
         f"{record['n']} bundled test images, seed {record['seed']}; bars: 95 % Wilson intervals. Race: first=3, "
-        "confidence 0.2 to 0.99. Informative: time steps in the order measured on 100 training images."
+        "confidence 0.2 to 0.99. Informative: time steps in the order measured on 300 held-out training images."
     )
     figure = new_figure(7.5, 4.2, f"{record['model']}: accuracy against network evaluations", words)
     axes = figure.subplots()
@@ -134,11 +134,11 @@ def main(name: str) -> None:
         row["change"] = {"value": change.value, "low": change.low, "high": change.high}
     half = len(truth) // 2
     gaps = np.stack([distances(row, int(row.mean(1).argmin())) for row in errors])
-    fitted = fit_scale(gaps[:half], truth[:half], 4 * 16 * 16 / 2)
-    after = fit_scale(gaps[half:], truth[half:], fitted.scale)
+    fitted = calibrate(gaps[:half], truth[:half], 4 * 16 * 16 / 2)
+    after = calibrate(gaps[half:], truth[half:], fitted.scale)
     record = {
         "model": name, "n": len(truth), "seed": 0, "reference": REFERENCE, "rows": rows, "facts": facts(denoiser),
-        "calibration": {"scale": fitted.scale, "n": half, "ece_uncalibrated": float(fit_scale(
+        "calibration": {"scale": fitted.scale, "n": half, "ece_uncalibrated": float(calibrate(
             gaps[half:], truth[half:], 4 * 16 * 16 / 2).ece_before), "ece_held_out": after.ece_before},
     }  # fmt: skip
     (RESULTS / f"policies-{name}.json").write_text(json.dumps(record, indent=1) + "\n")

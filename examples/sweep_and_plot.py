@@ -5,8 +5,9 @@ import argparse
 from pathlib import Path
 
 from bigain.bench.experiment import build_experiment
-from bigain.bench.report import markdown, read_report
+from bigain.bench.report import read_report
 from bigain.bench.runner import Run, run_pieces
+from bigain.bench.tables import markdown
 from bigain.loading import load
 from bigain.plots import curves, save_figure
 

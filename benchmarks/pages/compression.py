@@ -6,7 +6,8 @@ from bundled import MODELS
 from contrasts import Contrast, accuracy_contrast, distance_contrast
 from text import RECORDS, ROOT, table
 
-from bigain.bench.report import Report, Row, columns, footnote, percent, read_report, signed
+from bigain.bench.report import Report, Row, read_report
+from bigain.bench.tables import columns, footnote, percent, signed
 from bigain.plots import curves, pareto, save_figure
 
 MAIN = {"fashion-unet": RECORDS / "main-unet.sqlite", "fashion-dit": RECORDS / "main-dit.sqlite"}

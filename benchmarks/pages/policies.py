@@ -23,7 +23,7 @@ def policies() -> str:
 
 All errors of all classes on 20 evenly spaced time steps were computed once (`python benchmarks/policies.py MODEL`), and
 each policy was played on them, which gives exactly the decisions it would make. "Informative" steps are the same 20 in
-an order measured on 100 training images. The design of the race was settled before, on 200 test images and an earlier
+an order measured on 300 held-out training images. The design of the race was settled before, on 200 test images and an earlier
 checkpoint of `fashion-unet`; none of the settings below was chosen by what it does here.
 
 What holds: a race halves the evaluations on both models for at most one point of accuracy, and at confidence 0.5 for

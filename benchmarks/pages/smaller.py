@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from text import RESULTS, table
 
-from bigain.bench.report import columns, read_report
+from bigain.bench.report import read_report
+from bigain.bench.tables import columns
 
 SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "same label %", "FD-fashion",
          "recognised %", "SSIM", "saved %")  # fmt: skip

@@ -26,8 +26,9 @@ from bigain.bench.demo import QUICK, DemoResult, Size, demo_table, draw_plan, ru
 from bigain.bench.experiment import Attach, Setting, read_experiment
 from bigain.bench.measures import setting_cost
 from bigain.bench.page import HEADS, OPERATORS, curves, story
-from bigain.bench.report import Report, Row, columns, latex, read_report
+from bigain.bench.report import Report, Row, read_report
 from bigain.bench.runner import Run, run_pieces
+from bigain.bench.tables import columns, latex
 from bigain.metrics.intervals import Estimate, wilson
 from bigain.operators.base import Call, parse
 from bigain.tokens.grid import Grid

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from runs import experiment
 
-from bigain.bench.report import Report, markdown, read_report
+from bigain.bench.report import Report, read_report
 from bigain.bench.runner import FILE
 from bigain.bench.store import DecisionRow, Store
+from bigain.bench.tables import markdown
 from bigain.metrics.paired import holm, mcnemar, share_difference
 
 ROWS = [

@@ -11,6 +11,7 @@ from runs import contents, results, save_tiny, started
 from bigain.bench.measures import Judge
 from bigain.bench.report import read_report
 from bigain.bench.runner import claimed, run_pieces
+from bigain.operators.gated_merge import GatedMerge
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,20 @@ def test_a_changed_file_is_refused(model: Path, tmp_path: Path, change: dict[str
     started(model, tmp_path)
     with pytest.raises(ValueError, match=difference):
         started(model, tmp_path, **change)
+
+
+def test_a_changed_default_of_an_operator_is_refused(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(text: str) -> None:
+        started(model, tmp_path, rows=[{"name": "merge", "operator": text}])
+
+    begin("gated_merge(ratio=0.5)")
+    begin("gated_merge(anchor='lowest', ratio=0.5)")  # the same, said otherwise
+    others = tuple("highest" if value == "lowest" else value for value in GatedMerge.__init__.__defaults__ or ())
+    monkeypatch.setattr(GatedMerge.__init__, "__defaults__", others)
+    with pytest.raises(ValueError, match=r"\+.*anchor='highest'"):
+        begin("gated_merge(ratio=0.5)")
 
 
 def test_a_corrupt_image_is_left_out_by_name(model: Path, tmp_path: Path) -> None:

@@ -26,7 +26,29 @@ def test_the_clearest_step_comes_first() -> None:
 def test_a_step_that_says_the_same_comes_later() -> None:
     errors, truth = simulated(np.array([1.0, 1.0]), np.array([1.0, 1.2]))
     copied = np.concatenate([errors, errors[..., :1]], 2)  # the third repeats the first
-    assert measure(copied, truth, (10, 20, 30)).steps[:2] in ((10, 20), (30, 20))
+    found = measure(copied, truth, (10, 20, 30))
+    assert found.steps[:2] in ((10, 20), (30, 20))
+    assert found.losses[0] > found.losses[1]
+
+
+def test_a_step_that_errs_where_others_err_comes_last() -> None:
+    """The first two steps are loud and fail on the same third of the images, which only the last one tells."""
+    errors, truth = simulated(np.array([9.0, 9.0, 1.0]), np.array([0.5, 0.5, 0.5]), n=900)
+    hard = np.arange(900) % 3 == 0
+    errors[hard, :, :2] = np.random.default_rng(1).normal(scale=0.1, size=(300, 4, 1))
+    assert 30 in measure(errors, truth, (10, 20, 30)).steps[:2]
+
+
+def test_the_loss_is_the_cross_entropy_at_the_best_temperature() -> None:
+    errors, truth = simulated(np.array([1.0]), np.array([1.0]), n=300, classes=3)
+    logits = -np.linspace(0.01, 5, 2000)[:, None, None] * errors[..., 0]
+    chances = np.exp(logits) / np.exp(logits).sum(2, keepdims=True)
+    losses = -np.log(chances[:, np.arange(300), truth]).mean(1)
+    assert measure(errors, truth, (10,)).losses[0] == pytest.approx(losses.min(), abs=1e-4)
+
+
+def test_errors_that_tell_nothing() -> None:
+    assert measure(np.ones((4, 3, 2)), np.array([0, 1, 2, 0]), (10, 20)).losses[0] == pytest.approx(np.log(3))
 
 
 def test_margins_are_of_the_nearest_rivals() -> None:

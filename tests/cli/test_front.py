@@ -12,7 +12,7 @@ from commands import invoke, picture_folders, run, write_operator
 from typer.main import get_command
 
 import bigain.cli
-from bigain.bench.report import FORMATS
+from bigain.bench.tables import FORMATS
 from bigain.cli import app
 from bigain.cli.console import MEANINGS, Code, plain
 

@@ -38,6 +38,10 @@ class Attach:
         if self.where is not None:
             parse_where(self.where)
 
+    def identity(self) -> dict[str, Any]:
+        """What decides the results: the operator with all its parameters, so that a changed default is a change."""
+        return vars(self) | {"operator": repr(parse(self.operator))}
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -7,7 +7,8 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from bigain.bench.report import Column, Report, Row, columns, footnote, signed
+from bigain.bench.report import Report, Row
+from bigain.bench.tables import Column, columns, footnote, signed
 from bigain.metrics.intervals import Share
 from bigain.plots.reading import counted, uncompressed
 

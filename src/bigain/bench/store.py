@@ -89,7 +89,7 @@ class Store:
         Settings may be added or left out later, and n may grow; what decides the results of a setting may not change.
         """
         wanted = {"experiment": as_text(experiment.identity())}
-        wanted |= {f"setting {s.label}": as_text([vars(a) for a in s.attach]) for s in experiment.settings}
+        wanted |= {f"setting {s.label}": as_text([a.identity() for a in s.attach]) for s in experiment.settings}
         with self.writing():
             before = dict(self.base.execute("select key, value from meta"))
             for key, text in wanted.items():

@@ -13,7 +13,7 @@ from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
 from bigain.backbones.probe import same_input
 from bigain.backbones.prompts import PromptTable, can_remember
 from bigain.classify.board import Board, Policy
-from bigain.classify.calibration import Calibration, fit_scale
+from bigain.classify.calibration import Calibration, calibrate
 from bigain.classify.decision import Decision, distances, paired_margin, probabilities, ranking
 from bigain.classify.images import to_tensor
 from bigain.classify.informative import Profile, measure
@@ -118,7 +118,7 @@ class DiffusionClassifier:
         """Fit the temperature of the probabilities on held-out images, and say what it did."""
         truth = self._truth(images, labels)
         gaps = np.stack([distances(d.errors, d.index) for d in self(images)])
-        result = fit_scale(gaps, truth, self.scale)
+        result = calibrate(gaps, truth, self.scale)
         self.scale = result.scale
         return result
 

@@ -51,7 +51,7 @@ def distances(errors: np.ndarray, winner: int) -> np.ndarray:
 
 
 def probabilities(gaps: np.ndarray, scale: float) -> np.ndarray:
-    """exp(−scale · gap), normalised: (K,) -> (K,). A class whose gap is not known gets none."""
+    """exp(−scale · gap), normalised: (…, K) -> (…, K). A class whose gap is not known gets none."""
     logits = np.where(np.isfinite(gaps), -scale * gaps, -np.inf)
-    weights = np.exp(logits - logits.max())
-    return weights / weights.sum()
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)

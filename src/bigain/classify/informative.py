@@ -4,33 +4,46 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bigain.classify.calibration import fit_scale
+
 RIVALS = 3  # the nearest wrong classes of each image; the others are no contest
 
 
 class Profile(NamedTuple):
-    """Time steps in the order of use, and for each the margin-to-noise ratio that it has alone."""
+    """Time steps in the order of use; for each the margin-to-noise ratio that it has alone, and the loss up to it.
+
+    The loss is the cross-entropy of the true class, decided by all steps so far at the best temperature.
+    """
 
     steps: tuple[int, ...]
     ratios: tuple[float, ...]
+    losses: tuple[float, ...]
 
 
 def measure(errors: np.ndarray, truth: np.ndarray, steps: tuple[int, ...]) -> Profile:
     """(n, K, R) errors of labelled images, (n,) true classes, R time steps -> Profile.
 
-    The margin is the paired difference of a rival's error to the true class's; its mean over images and rivals,
-    divided by its standard deviation, is what accuracy follows. Steps are chosen one after the other so that this
-    ratio of the *sum* over all chosen so far is largest: steps that say the same do not follow each other.
+    Steps are chosen one after the other so that the cross-entropy of what all chosen so far decide together is least:
+    a step that errs on the same images as those before it comes late, however clear it is alone.
     """
-    margins = rival_margins(errors, truth)
-    alone = [ratio(margins[..., r]) for r in range(margins.shape[-1])]
+    alone = [ratio(margins) for margins in np.moveaxis(rival_margins(errors, truth), 2, 0)]
     chosen: list[int] = []
-    total = np.zeros(margins.shape[:-1])
+    losses: list[float] = []
+    total = np.zeros(errors.shape[:2])
     while len(chosen) < len(steps):
         rest = [r for r in range(len(steps)) if r not in chosen]
-        best = max(rest, key=lambda r: ratio(total + margins[..., r]))
-        chosen.append(best)
-        total = total + margins[..., best]
-    return Profile(tuple(steps[r] for r in chosen), tuple(alone[r] for r in chosen))
+        found = [cross_entropy(total + errors[..., r], truth) for r in rest]
+        best = int(np.argmin(found))
+        chosen.append(rest[best])
+        losses.append(found[best])
+        total = total + errors[..., rest[best]]
+    return Profile(tuple(steps[r] for r in chosen), tuple(alone[r] for r in chosen), tuple(losses))
+
+
+def cross_entropy(errors: np.ndarray, truth: np.ndarray) -> float:
+    """Of (n, K) errors at the temperature that suits them best."""
+    gaps = errors - errors.min(1, keepdims=True)
+    return fit_scale(gaps, truth, 1 / (float(gaps.mean()) or 1.0)).loss
 
 
 def rival_margins(errors: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -44,5 +57,6 @@ def rival_margins(errors: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def ratio(margins: np.ndarray) -> float:
+    """Mean over spread of the rivals' margins: what decides whether a trial errs (the paper's eq. 14)."""
     spread = margins.std()
     return float(margins.mean() / spread) if spread > 0 else float(np.sign(margins.mean())) * np.inf

@@ -48,8 +48,9 @@ def report(
     as_json: Annotated[bool, json_of("a list of {title, experiment, sessions, rows, …}, one a record")] = False,
 ) -> None:
     """Print tables of what experiments found; with --out, draw their figures."""
-    from bigain.bench.report import FORMATS, find_record, write_report
+    from bigain.bench.report import find_record
     from bigain.bench.store import Store
+    from bigain.bench.tables import FORMATS, write_report
 
     if form not in FORMATS:
         raise ValueError(miss("format", form, list(FORMATS)))

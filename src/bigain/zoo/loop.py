@@ -42,7 +42,7 @@ class Rhythm:
     note: int = 100  # a point of the curve, and a checkpoint
     look: int = 2000  # a sample sheet and a quick accuracy
     quick: int = 100  # test images of the quick accuracy
-    profile: int = 100  # held-out training images that the informative time steps are measured on
+    profile: int = 300  # held-out training images that the informative time steps are measured on
     final: int = 1000  # test images of the card's accuracy
     samples: int = 500  # generated images of the card
     sampling: Sampling = Sampling()  # noqa: RUF009 - frozen

@@ -1,0 +1,166 @@
+"""Tables of a report as Markdown, CSV and LaTeX."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bigain.bench.report import Report, Row
+from bigain.metrics.intervals import Estimate
+from bigain.plots import write_figures
+
+
+class Column(NamedTuple):
+    """A column of the table: its head and the text of a row, empty where there is nothing to say."""
+
+    head: str
+    text: Callable[[Row], str]
+
+
+def percent(value: Any) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def interval(found: Any) -> str:
+    return "" if found is None else f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def signed(found: Estimate | None) -> str:
+    if found is None:
+        return ""
+    return f"{100 * found.value:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def sample(row: Row, key: str) -> Any:
+    return (row.samples or {}).get(key)
+
+
+def shortened(row: Row) -> str:
+    """`256 → 77`, or `256, keys → 64` where the queries stay."""
+    return "; ".join(
+        f"{tokens} → {queries}" if queries < tokens else f"{tokens}, keys → {keys}"
+        for tokens, queries, keys in row.tokens or ()
+    )
+
+
+def distance_names(rows: Sequence[Row]) -> list[str]:
+    keys = [key for row in rows for key in (row.samples or {}) if isinstance(sample(row, key), dict)]
+    return list(dict.fromkeys(key for key in keys if "floor" in next(sample(r, key) for r in rows if sample(r, key))))
+
+
+def columns(report: Report) -> list[Column]:
+    """The columns that say something for at least one row."""
+    wanted = [
+        Column("setting", lambda r: r.label),
+        Column("accuracy %", lambda r: interval(r.accuracy)),
+        Column("n", lambda r: str(r.accuracy.n) if r.accuracy else ""),
+        Column("LRAP %", lambda r: interval(r.ranking)),
+        Column("macro AP %", lambda r: percent(r.macro)),
+        Column(f"against {report.against}", lambda r: signed(r.change)),
+        Column("p (McNemar, Holm)", lambda r: "" if r.p is None else f"{r.p:.2g}"),
+        Column("same label %", lambda r: percent(r.agreement.value if r.agreement else None)),
+        Column("evaluations", lambda r: "" if r.evaluations is None else f"{r.evaluations:.0f}"),
+        *(distance_column(name) for name in distance_names(report.rows)),
+        Column("recognised %", lambda r: percent((sample(r, "recognised") or {}).get("value"))),
+        Column("SSIM", lambda r: f"{sample(r, 'ssim')['value']:.3f}" if sample(r, "ssim") else ""),
+        Column("spectrum dB", lambda r: f"{sample(r, 'spectral_distance'):.2f}" if r.samples else ""),
+        Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
+        Column("saved %", lambda r: percent(r.saved)),
+        Column("tokens", shortened),
+        *(paper_column(key) for key in paper_keys(report.rows)),
+    ]
+    return [column for column in wanted if any(column.text(row) for row in report.rows)]
+
+
+def distance_column(name: str) -> Column:
+    def text(row: Row) -> str:
+        found = sample(row, name)
+        digits = 4 if name.startswith("K") else 2
+        return "" if found is None else f"{found['value']:.{digits}f} ± {found['error']:.{digits}f}"
+
+    return Column(name, text)
+
+
+def paper_keys(rows: Sequence[Row]) -> list[str]:
+    known = {"name", "source", *(key for row in rows for key in row.values)}
+    return list(dict.fromkeys(key for row in rows for key in (row.paper or {}) if key not in known))
+
+
+def paper_column(key: str) -> Column:
+    return Column(f"paper: {key}", lambda row: str((row.paper or {}).get(key, "")))
+
+
+def footnote(report: Report) -> str:
+    """n, seed, policy, machine: what a number needs to mean something."""
+    found, session = report.experiment, (report.sessions or [{}])[-1]
+    words = [
+        f"model {found['model']}, data {found['data']}",
+        f"seed {found['seed']}, policy {found['policy']}, {found['trials']} trials",
+        "intervals 95 %: Wilson for shares, Tango for differences on the same images",
+    ]
+    floors = {
+        f"{name} of real against real {sample(row, name)['floor']:.2f} (n = {sample(row, name)['n']})"
+        for row in report.rows
+        for name in distance_names(report.rows)
+        if sample(row, name) and name.startswith("F")
+    }
+    words += sorted(floors)
+    words.append(f"bigain {session.get('bigain')}, torch {session.get('torch')}, {session.get('machine')}")
+    return "; ".join(words) + "."
+
+
+def markdown(report: Report) -> str:
+    heads = columns(report)
+    lines = [f"## {report.title}", "", report.about, ""] if report.about else [f"## {report.title}", ""]
+    lines += ["| " + " | ".join(column.head for column in heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(column.text(row) for column in heads) + " |" for row in report.rows]
+    return "\n".join([*lines, "", footnote(report), ""])
+
+
+def comma_separated(report: Report) -> str:
+    heads = columns(report)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.head for column in heads])
+    writer.writerows([[column.text(row) for column in heads] for row in report.rows])
+    return text.getvalue()
+
+
+def latex(report: Report) -> str:
+    heads = columns(report)
+
+    def line(cells: list[str]) -> str:
+        return " & ".join(escaped(cell) for cell in cells) + r" \\"
+
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+            r"\toprule",
+            line([column.head for column in heads]),
+            r"\midrule",
+            *(line([column.text(row) for column in heads]) for row in report.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            f"% {footnote(report)}",
+            "",
+        ]
+    )
+
+
+def escaped(text: str) -> str:
+    for sign in "&%_#":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("±", r"$\pm$").replace("→", r"$\to$")
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {"markdown": markdown, "csv": comma_separated, "latex": latex}
+ENDINGS = {"markdown": "md", "csv": "csv", "latex": "tex"}
+
+
+def write_report(report: Report, folder: Path) -> None:
+    """The table in all formats, and the figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, render in FORMATS.items():
+        (folder / f"table.{ENDINGS[name]}").write_text(render(report))
+    write_figures(report, folder)
