@@ -29,8 +29,8 @@ over spread of the margins, took clear steps that err on the same images, and fi
 DiT's images only; now each step is the one that lowers the cross-entropy of all together most.
 
 What holds: a race at confidence 0.5 saves four to five evaluations of ten on both models without a loss that could be
-seen. What does not: for a fixed number of trials informative time steps are hardly better than even ones; they help a race,
-whose order matters.""",
+seen. What does not: for a fixed number of trials informative time steps are hardly better than even ones; they help a
+race, whose order matters.""",
         *(of_model(name) for name in MODELS),
     ])  # fmt: skip
 
