@@ -20,21 +20,26 @@ class Contrast(NamedTuple):
     theirs: str
     each: dict[float, Estimate]
     mean: Estimate
+    strict: Estimate  # the mean with the interval that decides
 
     @property
     def verdict(self) -> int:
         """1: better beyond chance in the mean, -1: worse, 0: neither is shown."""
-        return (self.mean.low > 0) - (self.mean.high < 0)
+        return (self.strict.low > 0) - (self.strict.high < 0)
 
     def cells(self) -> list[str]:
         return [f"{self.ours} − {self.theirs}", *(points(*found[:3]) for found in (*self.each.values(), self.mean))]
 
 
-def accuracy_contrast(record: Path, ours: str, theirs: str, variable: str) -> Contrast:
-    """Of accuracies; the mean is over values within an image first, so that an image counts once."""
+def accuracy_contrast(record: Path, ours: str, theirs: str, variable: str, family: int = 1) -> Contrast:
+    """Of accuracies; the mean is over values within an image first, so that an image counts once.
+
+    As one of a `family` of contrasts, it is shown at the level 0.05 / family.
+    """
     report = read_report(record, against=theirs)
     each = {row.values[variable]: row.change for row in report.rows if row.name == ours and row.change}
-    return Contrast(ours, theirs, each, mean_difference(*means(record, ours, theirs, list(each), variable)))
+    sides = means(record, ours, theirs, list(each), variable)
+    return Contrast(ours, theirs, each, mean_difference(*sides), mean_difference(*sides, confidence=1 - 0.05 / family))
 
 
 def means(record: Path, ours: str, theirs: str, values: list[float], variable: str) -> tuple[np.ndarray, np.ndarray]:
