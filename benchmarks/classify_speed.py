@@ -5,6 +5,7 @@ The plain loop is written as the published diffusion classifier does it: one ima
 `benchmarks/results/classify-speed.json`.
 """
 
+import argparse
 import json
 import statistics
 import time
@@ -149,4 +150,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

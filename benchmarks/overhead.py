@@ -4,6 +4,7 @@ Ratios of times in the same round, medians over rounds; memory is the most that 
 `benchmarks/results/overhead.json`.
 """
 
+import argparse
 import json
 import platform
 import statistics
@@ -107,4 +108,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

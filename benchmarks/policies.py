@@ -6,8 +6,8 @@ which gives exactly the decisions that it would make. `python benchmarks/policie
 no error is computed anew.
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,7 +145,7 @@ def main(name: str) -> None:
     save_figure(curve(record), PICTURES / f"policies-{name}.png")
     table = Table(title=f"{name}, {len(truth)} bundled test images, seed 0")
     for head in ("policy", "trials", "evaluations", "accuracy", "against the reference"):
-        table.add_column(head)
+        table.add_column(head, overflow="fold")
     for row in sorted(rows, key=lambda row: row["evaluations"]):
         change = row["change"]
         table.add_row(
@@ -157,5 +157,7 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["fashion-unet", "fashion-dit"]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="*", default=["fashion-unet", "fashion-dit"])
+    for name in parser.parse_args().model:
         main(name)

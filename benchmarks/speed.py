@@ -3,8 +3,8 @@
 Each is what `bigain bench --out` would write, kept as `benchmarks/results/bench-NAME.json`; those there are kept.
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import torch
@@ -39,4 +39,6 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", nargs="*", choices=[[], *BENCHES], default=[])
+    main(parser.parse_args().name)

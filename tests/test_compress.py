@@ -327,7 +327,7 @@ BAD = [
     ("gated_merge(ratio=0.9)", {}, ValueError, r"more than 0.75, the largest that cells of 2x2 allow"),
     ("gated_merge(ratio=1.0)", {}, ValueError, r"from 0 to below 1; got 1.0"),
     ("gated_merge(ratio=-0.1)", {}, ValueError, r"from 0 to below 1; got -0.1"),
-    ("gated_merge(rate=0.1)", {}, ValueError, r"no parameter of gated_merge 'rate'.*ratio, window"),
+    ("gated_merge(rate=0.1)", {}, ValueError, r"no gated_merge parameter 'rate'.*ratio, window"),
     ('gated_merge(ratio=0.5, scorer="laplace")', {}, ValueError, r"no scorer 'laplace'.*laplacian_l1"),
     ("gated_merge(ratio=", {}, ValueError, r"cannot read the operator"),
     (object(), {}, TypeError, r"is not an operator; there are: .*gated_merge"),

@@ -3,6 +3,7 @@
 `python benchmarks/pages`. A test compares what stands there with what the records say.
 """
 
+import argparse
 import re
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from text import ROOT
 
 HEAD = """# Results
 
-All numbers on this page are written by `python benchmarks/pages` from records in the repository."""
+All numbers on this page are written by `python benchmarks/pages` from records in the repository; each section names the
+command that makes its record and its figure."""
 
 
 def render() -> dict[Path, str]:
@@ -35,5 +37,6 @@ def filled(text: str, parts: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)

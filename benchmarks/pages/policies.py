@@ -21,12 +21,13 @@ def policies() -> str:
     return "\n\n".join([
         """## How few evaluations a decision needs
 
-All errors of all classes on 20 evenly spaced time steps were computed once (`python benchmarks/policies.py MODEL`), and
-each policy was played on them, which gives exactly the decisions it would make. "Informative" steps are the same 20 in
-an order measured on 300 held-out training images. The design of the race was settled before, on 200 test images and an
-earlier checkpoint of `fashion-unet`. How informative steps are chosen was settled on these images: a first rule, mean
-over spread of the margins, took clear steps that err on the same images, and five of them were right on 66 % of the
-DiT's images only; now each step is the one that lowers the cross-entropy of all together most.
+All errors of all classes on 20 evenly spaced time steps were computed once (`python benchmarks/policies.py MODEL`,
+which draws the figure, too), and each policy was played on them, which gives exactly the decisions it would make.
+"Informative" steps are the same 20 in an order measured on 300 held-out training images. The design of the race was
+settled before, on 200 test images and an earlier checkpoint of `fashion-unet`. How informative steps are chosen was
+settled on these images: a first rule, mean over spread of the margins, took clear steps that err on the same images,
+and five of them were right on 66 % of the DiT's images only; now each step is the one that lowers the cross-entropy of
+all together most.
 
 What holds: a race at confidence 0.5 saves four to five evaluations of ten on both models without a loss that could be
 seen. What does not: for a fixed number of trials informative time steps are hardly better than even ones; they help a

@@ -80,14 +80,15 @@ def sample(
     latents = noise.to(denoiser.device) * scheduler.init_noise_sigma
     both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
     extra = {"generator": generators} if "generator" in inspect.signature(scheduler.step).parameters else {}
+    rows = torch.arange(len(noise), device=denoiser.device)
     for t in scheduler.timesteps:
         noisy = scheduler.scale_model_input(latents, t)
         times = t.expand(len(noisy))
         if guidance == 1:
-            found = denoiser.noise(noisy, times, condition)
-        else:
-            rows = torch.arange(len(noisy), device=noisy.device).repeat(2)
             with same_input(rows, len(noisy)):
+                found = denoiser.noise(noisy, times, condition)
+        else:
+            with same_input(rows.repeat(2), len(noisy)):
                 found = denoiser.noise(torch.cat([noisy, noisy]), torch.cat([times, times]), both)
             with_label, without = found.chunk(2)
             found = without + guidance * (with_label - without)

@@ -1,6 +1,7 @@
 """The hooks that compression puts on a model: making them work, finding them, taking them off."""
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -40,6 +41,7 @@ class Job:
         self.key = key
         self.active = True
         self.removed = False
+        self.warned = False
 
     @torch.no_grad()
     def plan(self, site: Site, block: BlockCall, x: Tensor) -> tuple[Plan, bool]:
@@ -68,6 +70,8 @@ class Job:
         if self.groups == "input":
             if forward.alike is not None and len(forward.alike.rows) != len(x):
                 raise RuntimeError(f"told of {len(forward.alike.rows)} rows with the same input, but got {len(x)}")
+            if forward.alike is None and len(x) > 1:
+                self._warn_of_strangers()
             return forward.alike
         size = 2 if self.groups == "halves" else self.groups
         if len(x) % size:
@@ -75,6 +79,16 @@ class Job:
         number = numbers(len(x), x.device)
         count = len(x) // size
         return Alike(number % count if self.groups == "halves" else number // size, count)
+
+    def _warn_of_strangers(self) -> None:
+        """Once: nothing is shared where nobody says which rows are alike, as in a pipeline of diffusers."""
+        if not self.warned and not torch.compiler.is_compiling():
+            self.warned = True
+            warnings.warn(
+                'groups="input" shares no plan here: only `DiffusionClassifier` and `bigain.generate` say which rows '
+                'have the same noisy input. For the two halves of a pipeline\'s guidance take groups="halves"',
+                stacklevel=2,
+            )
 
 
 def group_means(x: Tensor, alike: Alike) -> Tensor:

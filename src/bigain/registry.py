@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -67,3 +68,27 @@ def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, An
             f'cannot read the {kind} {text!r}; write it as a call with plain values, like name(ratio=0.7, key="word")'
         ) from None
     return tree.func.id, args, kwargs
+
+
+def call(make: Callable[..., T], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    """What is registered as `name`, called with the arguments of a text; mistakes in them are told in words."""
+    known = inspect.signature(make)
+    for key in kwargs:
+        if key not in known.parameters:
+            raise ValueError(miss(f"{name} parameter", key, list(known.parameters)))
+    try:
+        bound = known.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ValueError(f"{name} takes {takes(make)}: {error}") from None
+    try:
+        return make(*bound.args, **bound.kwargs)
+    except TypeError as error:
+        if isinstance(make, type):  # it checks its values, so what it finds wrong is the text's mistake
+            raise ValueError(f"{name}: {error}") from error
+        raise
+
+
+def takes(make: Callable[..., Any]) -> str:
+    """The parameters with their defaults: `ratio, window=2`."""
+    found = inspect.signature(make).parameters.values()
+    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in found)

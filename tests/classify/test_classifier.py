@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.policies import Exhaustive, Stages
@@ -83,3 +86,9 @@ def test_nan_never_wins() -> None:
 def test_no_finite_error_at_all_names_the_image() -> None:
     with pytest.raises(FloatingPointError, match=r"image 0, t = 125: no class has a finite error, 0 has error nan"):
         DiffusionClassifier(PointDenoiser(points(5) * torch.nan), range(5))(points(5)[2:3])
+
+
+@pytest.mark.parametrize("images", ["shoe.png", Path("shoe.png"), Image.new("L", (2, 2))])
+def test_one_image_is_no_list(images: object) -> None:
+    with pytest.raises(TypeError, match=r"give a list of images, like classifier\(\[image\]\)"):
+        DiffusionClassifier(PointDenoiser(points(3)), range(3))(images)

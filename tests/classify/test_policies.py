@@ -127,7 +127,7 @@ def test_policies_as_text() -> None:
         ("exhaustive(0)", "from 1"),
         ("race(confidence=1)", "between 0 and 1"),
         ("race(max_trials=2)", "first <= max_trials"),
-        ("race(speed=2)", "race takes confidence"),
+        ("race(speed=2)", "no race parameter 'speed'; there are: confidence, max_trials"),
     ],
 )
 def test_bad_policies(text: str, error: str) -> None:

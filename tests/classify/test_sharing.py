@@ -132,6 +132,22 @@ def test_the_two_halves_of_guidance_share_a_plan() -> None:
         assert {hook.seen.sharing for hook in handle._hooks} == {2}
 
 
+def test_nothing_is_said_without_guidance_and_a_pipeline_is_warned_once(recwarn: pytest.WarningsRecorder) -> None:
+    from bigain.generate import Sampling, generate
+
+    denoiser = tiny("unet")
+    noisy = torch.zeros(2, 4, 16, 16), 5, torch.zeros(2, 3, 32)
+    with bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="input"):
+        generate(denoiser, ["a", "b"], Sampling(steps=1, guidance=1.0))
+        denoiser.network(noisy[0][:1], 5, noisy[2][:1])  # alone, a row has nobody to share with
+        assert not recwarn.list
+        with pytest.warns(UserWarning, match='groups="halves"'):
+            denoiser.network(*noisy)
+        recwarn.clear()
+        denoiser.network(*noisy)
+        assert not recwarn.list
+
+
 def test_told_of_other_rows_than_there_are() -> None:
     denoiser = tiny("unet")
     bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="input")

@@ -122,11 +122,11 @@ def picture(name: str) -> Callable[[], None]:
 def photos_of_clothes() -> None:
     """photos/ with two of the bundled images, and two by name."""
     data = load_data("fashion-sample").subset(2)
-    for example, name in zip(data.examples, ("boot.png", "bag.png"), strict=True):
+    for example, name in zip(data.examples, ("docs/images/boot.png", "docs/images/bag.png"), strict=True):
         folder = Path("photos") / data.classes[example.labels[0]].replace("/", "_")
-        folder.mkdir(parents=True)
-        Image.fromarray(example.image).save(folder / "1.png")
-        Image.fromarray(example.image).save(name)
+        for path in (folder / "1.png", Path(name)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(example.image).save(path)
 
 
 def photos_of_pets() -> None:

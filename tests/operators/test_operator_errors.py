@@ -212,7 +212,7 @@ def test_unknown_choice_suggests_the_nearest(make, text):
     ],
 )
 def test_unknown_choice_lists_all_choices(make, choices):
-    with pytest.raises(ValueError, match=re.escape("here are: " + ", ".join(choices)) + "$"):
+    with pytest.raises(ValueError, match=re.escape("here are: " + ", ".join(choices)) + "($|; one of your own)"):
         make()
 
 
@@ -225,11 +225,13 @@ def test_scorer_by_name():
     ("text", "message"),
     [
         ("gated_merg(0.5)", "no operator 'gated_merg'; did you mean 'gated_merge'? There are: "),
-        ("gated_merge(ratoi=0.5)", "no parameter of gated_merge 'ratoi'; did you mean 'ratio'? There are: ratio, "),
-        ("gated_merge()", "'gated_merge()': gated_merge takes ratio, window, scorer, anchor, match, weighted ("),
-        ("gated_merge", "'gated_merge': gated_merge takes ratio, window, scorer, anchor, match, weighted ("),
-        ("todo(2, 3)", "'todo(2, 3)': todo takes factor ("),
-        ("todo(2, factor=3)", "'todo(2, factor=3)': todo takes factor ("),
+        ("gated_merge(ratoi=0.5)", "no gated_merge parameter 'ratoi'; did you mean 'ratio'? There are: ratio, "),
+        ("gated_merge()", "gated_merge takes ratio, window=2, scorer='laplacian_l1', anchor='lowest', match="),
+        ("gated_merge", "weighted=False: missing a required argument: 'ratio'"),
+        ("todo(2, 3)", "todo takes factor=2: too many positional arguments"),
+        ("todo(2, factor=3)", "todo takes factor=2: multiple values for argument 'factor'"),
+        ("gated_merge(70)", "from 0 to below 1; got 70; did you mean 0.7?"),
+        ("my_merge(0.5)", "one of your own comes with its file: `bigain --load FILE COMMAND`"),
         ("gated_merge(0.9)", "ratio 0.9 is more than 0.75, the largest"),
         ("gated_merge('a')", "ratio is the share of tokens to remove, a number; got 'a'"),
     ],
@@ -270,3 +272,9 @@ def test_errors_come_before_the_tokens_are_touched():
     ghost = torch.empty(1, 16, 3, device="meta")
     with pytest.raises(ValueError, match="factor 9 is larger"):
         ToDo(9).plan(ghost, call(Grid(4, 4), rows=1, device="meta"))
+
+
+def test_an_operator_that_is_no_dataclass(monkeypatch):
+    monkeypatch.setitem(OPERATORS._items, "bare", type("Bare", (), {}))
+    with pytest.raises(TypeError, match=r"bare is no dataclass; put @dataclass\(frozen=True\) above its class Bare"):
+        parse("bare()")

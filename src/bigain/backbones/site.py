@@ -59,8 +59,14 @@ class Where:
 def parse_where(text: str) -> Where:
     """`where(part="down", module=("self", "mlp"))` or the same without `where(` and `)`."""
     call = text if text.strip().startswith("where") else f"where({text})"
-    _, args, kwargs = parse_call(call, "choice of sites")
     names = [field.name for field in fields(Where) if field.name != "only"]
+    try:
+        _, args, kwargs = parse_call(call, "choice of sites")
+    except ValueError:
+        raise ValueError(
+            f"cannot read the choice of sites {text!r}; write it like part='down' or level=1, module=('self', 'mlp'). "
+            f"There are: {', '.join(names)}"
+        ) from None
     for key in kwargs:
         if key not in names:
             raise ValueError(miss("choice of sites by", key, names))

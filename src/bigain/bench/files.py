@@ -51,7 +51,8 @@ def find_images(words: Sequence[str], classes: Sequence[str | int]) -> list[Imag
                 found.setdefault(file.resolve(), ImageFile(file, names.get(file.parent.name)))
     if not found:
         raise ValueError(
-            f"no images in {', '.join(words)}; looked for files ending in {', '.join(sorted(ENDINGS)[:8])}, …"
+            f"no images in {', '.join(words)}; looked for .png, .jpg, .jpeg, .webp, .bmp, .tif and all else that "
+            "Pillow reads"
         )
     return list(found.values())
 

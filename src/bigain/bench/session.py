@@ -53,7 +53,8 @@ def classify_all(words: list[str], request: Request, console: Console) -> tuple[
             nonlocal spent, full
             spent += decision.evaluations
             full += decision.errors.size
-            bars.update(task, advance=1, description=f"classifying, {1 - spent / full:.0%} of evaluations saved")
+            saved = f", {1 - spent / full:.0%} of evaluations saved" if spent < full else ""
+            bars.update(task, advance=1, description=f"classifying{saved}")
 
         return classify_files(classifier, found, show)
 
@@ -77,6 +78,8 @@ class Wish:
 def attach(denoiser: Denoiser, asked: "Request | Wish") -> AbstractContextManager[Any]:
     """The operator that is asked for, if any, for a while."""
     options = {"where": asked.where, "reuse": asked.reuse, "groups": asked.groups}
+    if asked.groups not in (None, "input"):
+        raise ValueError(f"--groups is input, for rows with the same noisy input; got {asked.groups}")
     if asked.operator is not None:
         return compress(denoiser.network, asked.operator, **options)
     given = [name for name, value in options.items() if value is not None]
@@ -115,6 +118,8 @@ def subjects_of(wish: Wish, denoiser: Denoiser) -> list[str | int]:
         if not Path(wish.prompts_file).is_file():
             raise FileNotFoundError(f"no file {wish.prompts_file}")
         return class_names(wish.prompts_file, denoiser)
+    if not wish.classes and denoiser.by_text and getattr(denoiser, "classes", None) is None:
+        raise ValueError("this model follows text; say what to generate with --prompt, --prompts-file or --classes")
     return class_names(wish.classes, denoiser)
 
 
@@ -134,6 +139,8 @@ def class_names(text: str | None, denoiser: Denoiser) -> list[str | int]:
         if own is None:
             raise ValueError("this model has no classes of its own; name them with --classes")
         return list(own)
+    if Path(text).suffix in (".txt", ".csv") and not Path(text).is_file():
+        raise FileNotFoundError(f"no file {text} with names of classes, one a line")
     parts = Path(text).read_text().splitlines() if Path(text).is_file() else text.split(",")
     names = [part.strip() for part in parts if part.strip()]
     return [int(name) if name.isdigit() and not denoiser.by_text else name for name in names]

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEGEND = (
-    "Score: high is detail. Plans are those of the first noise draw; one colour: merged into one token; framed: taken "
-    "as it is; grey: not taken; lines: cells."
-)
+SCORE = "Score: high is detail. Plans are those of the first noise draw, over the faded image"
 NOTHING = "gated_merge(ratio=0)"  # attached, it tells of a site without changing it
 
 
@@ -74,11 +71,12 @@ def show(
     forward = noisy_pass(denoiser, pixels, label, t, noise)
     dense = look(denoiser, NOTHING, chosen, forward, everywhere=False)
     plans = [look(denoiser, text, chosen, forward, everywhere=True).plan for text in operators]
+    views = [VIEWS[type(plan)](plan, dense.grid) for plan in plans]
 
     across = min(4, 2 + len(operators))
     down = -(-(2 + len(operators)) // across)
     told = "no label" if label is None else f"label {label}"
-    words = f"{chosen.name} ({chosen.part}, level {chosen.level}), t = {t}, {told}, seed {seed}. {LEGEND}"
+    words = f"{chosen.name} ({chosen.part}, level {chosen.level}), t = {t}, {told}, seed {seed}. {legend(views)}"
     figure = new_figure(2.6 * across, 0.9 + 2.65 * down, f"What happens to the tokens of {named(image)}", words)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes in panels:
@@ -87,9 +85,20 @@ def show(
     panels[0].set_title(f"as the model sees it\n{dense.grid} tokens")
     draw_score(figure, panels[1], laplacian_l1(dense.tokens, dense.grid).mean(0), dense.grid)
     panels[1].set_title(f"Laplacian score\nmean of n = {draws} noise draws")
-    for axes, text, plan in zip(panels[2:], operators, plans, strict=False):
-        draw_plan(axes, pixels, dense.grid, VIEWS[type(plan)](plan, dense.grid), text)
+    for axes, text, seen in zip(panels[2:], operators, views, strict=False):
+        draw_plan(axes, pixels, dense.grid, seen, text)
     return figure
+
+
+def legend(views: Sequence[View]) -> str:
+    """What the signs mean that are there."""
+    signs = {
+        "one colour: merged into one token": any((seen.filled >= 0).any() for seen in views),
+        "framed: stays as it is": any(seen.framed.any() for seen in views),
+        "dark: not taken": any(seen.greyed.any() for seen in views),
+        "lines: cells": any(len(np.unique(seen.cells)) > 1 for seen in views),
+    }
+    return "; ".join([SCORE, *(sign for sign, there in signs.items() if there)]) + "."
 
 
 def check_request(denoiser: Denoiser, operators: Sequence[str], t: int, draws: int) -> None:

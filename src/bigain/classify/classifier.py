@@ -3,10 +3,12 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
@@ -98,6 +100,8 @@ class DiffusionClassifier:
 
     def stream(self, images: Sequence[Any]) -> Iterator[tuple[int, Decision]]:
         """(number, decision) as they come; as many images are worked on at once as fill a batch."""
+        if isinstance(images, str | Path | Image.Image):
+            raise TypeError(f"give a list of images, like classifier([image]); got {images!r}")
         # made anew for each call: an adapter may have been loaded since
         self._table = PromptTable(self.denoiser.network, self.condition) if self.remember_prompts else None
         active: list[Active] = []

@@ -1,6 +1,5 @@
 """Policies: which classes to try on which trials, and when to stop."""
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import bigain.classify.race  # noqa: F401 - registers itself
 from bigain.classify.board import POLICIES, Board
 from bigain.classify.trials import Deck, Trial
-from bigain.registry import miss, parse_call
+from bigain.registry import call, miss, parse_call
 
 
 def parse_policy(text: str) -> Any:
@@ -18,11 +17,7 @@ def parse_policy(text: str) -> Any:
     name, args, kwargs = parse_call(text, "policy")
     if name not in POLICIES:
         raise ValueError(miss("policy", name, [*POLICIES, *PAPER]))
-    try:
-        return POLICIES[name](*args, **kwargs)
-    except TypeError as error:
-        fields = ", ".join(field.name for field in dataclasses.fields(POLICIES[name]))
-        raise ValueError(f"{text!r}: {name} takes {fields} ({error})") from None
+    return call(POLICIES[name], name, args, kwargs)
 
 
 @POLICIES.register("stages")

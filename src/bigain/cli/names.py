@@ -9,7 +9,7 @@ from rich.table import Table
 from bigain.cli.console import out, print_json
 from bigain.cli.main import MORE, app, examples
 from bigain.cli.options import json_of, words
-from bigain.cli.shelves import SHELVES
+from bigain.cli.shelves import SHELVES, parameters
 from bigain.registry import miss
 
 
@@ -22,7 +22,7 @@ def list_names(
     what: Annotated[str, typer.Argument(metavar="WHAT", help=f"{', '.join(SHELVES)}.", autocompletion=words(*SHELVES))],
     as_json: Annotated[bool, json_of("lines by name")] = False,
 ) -> None:
-    """List what there is, one line each."""
+    """List what there is, one line each; below operators, policies and data the parameters that they take."""
     if what not in SHELVES:
         raise ValueError(miss("list of", what, SHELVES))
     lines = SHELVES[what]()
@@ -30,6 +30,9 @@ def list_names(
         print_json(lines)
         return
     table = Table.grid(padding=(0, 2))
+    taken = parameters(what)
     for name, text in lines.items():
         table.add_row(f"[bold]{escape(name)}[/]", escape(text))
+        if taken.get(name):
+            table.add_row("", f"[dim]{escape(taken[name])}[/]")
     out.print(table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bigain.cli.console import print_json
+from bigain.cli.console import print_json, warn
 from bigain.cli.main import EXPERIMENTS, app, examples
 from bigain.cli.options import json_of, words
 from bigain.registry import miss
@@ -63,9 +63,11 @@ def report(
         typer.echo("\n".join(FORMATS[form](one) for one in found))
     if folder:
         write_report(found[0], folder)
+        warn("[green]written:[/] ", f"table and figures in {folder}")
     if record:
         with closing(Store(find_record(records[0]), read_only=True)) as store:
             store.write_record(record)
+        warn("[green]written:[/] ", f"the record {record}")
 
 
 def read(place: Path, against: str | None) -> "Report":

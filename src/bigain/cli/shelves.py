@@ -1,8 +1,10 @@
 """What there is, by kind: names with a line each, for `bigain list` and for the completion of names."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from bigain.registry import takes
 
 
 def operators() -> dict[str, str]:
@@ -41,6 +43,20 @@ def architectures() -> dict[str, str]:
     from bigain.backbones.architectures import ARCHITECTURES
 
     return {name: class_name for name, (class_name, _) in ARCHITECTURES.items()}
+
+
+def parameters(what: str) -> dict[str, str]:
+    """What those of a kind that are written as calls take, by name."""
+    from bigain.classify.board import POLICIES
+    from bigain.data import DATASETS
+    from bigain.operators import OPERATORS
+
+    found: dict[str, Mapping[str, Callable[..., Any]]] = {
+        "operators": OPERATORS,
+        "policies": POLICIES,
+        "data": DATASETS,
+    }
+    return {name: takes(make) for name, make in found.get(what, {}).items()}
 
 
 SHELVES: dict[str, Callable[[], dict[str, str]]] = {

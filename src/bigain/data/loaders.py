@@ -1,10 +1,9 @@
 """Data sets by name, with parameters, written as text: `imagenet-100(root='/data/imagenet')`."""
 
-import inspect
 from collections.abc import Callable
 
 from bigain.data.dataset import Dataset
-from bigain.registry import Registry, miss, parse_call
+from bigain.registry import Registry, call, miss, parse_call
 
 DATASETS: Registry[Callable[..., Dataset]] = Registry("data set")
 
@@ -22,12 +21,4 @@ def load_data(spec: str) -> Dataset:
     name = name.rstrip()
     if name not in DATASETS:
         raise ValueError(miss("data set", name, DATASETS))
-    signature = inspect.signature(DATASETS[name])
-    unknown = [key for key in kwargs if key not in signature.parameters]
-    if unknown:
-        raise ValueError(miss(f"parameter of {name}", unknown[0], list(signature.parameters)))
-    try:
-        call = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise ValueError(f"{spec!r}: {name} takes {', '.join(signature.parameters)} ({error})") from None
-    return DATASETS[name](*call.args, **call.kwargs)
+    return call(DATASETS[name], name, args, kwargs)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 
-from bigain.registry import Registry, miss, parse_call
+from bigain.registry import Registry, call, miss, parse_call
 from bigain.tokens.grid import Grid, Window
 from bigain.tokens.plan import Plan
 from bigain.tokens.scores import SCORERS
@@ -45,16 +45,12 @@ def parse(text: str) -> Any:
     """`gated_merge(ratio=0.7)` -> GatedMerge(ratio=0.7)."""
     name, args, kwargs = parse_call(text, "operator")
     if name not in OPERATORS:
-        raise ValueError(miss("operator", name, OPERATORS))
-    cls = OPERATORS[name]
-    fields = [field.name for field in dataclasses.fields(cls)]
-    unknown = [key for key in kwargs if key not in fields]
-    if unknown:
-        raise ValueError(miss(f"parameter of {name}", unknown[0], fields))
-    try:
-        return cls(*args, **kwargs)
-    except TypeError as error:
-        raise ValueError(f"{text!r}: {name} takes {', '.join(fields)} ({error})") from None
+        own = "one of your own comes with its file: `bigain --load FILE COMMAND`, or import it"
+        raise ValueError(f"{miss('operator', name, OPERATORS)}; {own}")
+    if not dataclasses.is_dataclass(OPERATORS[name]):
+        cls = OPERATORS[name].__name__
+        raise TypeError(f"the operator {name} is no dataclass; put @dataclass(frozen=True) above its class {cls}")
+    return call(OPERATORS[name], name, args, kwargs)
 
 
 def spec(operator: Any) -> str:
@@ -88,7 +84,8 @@ def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
     if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
         raise TypeError(f"ratio is the share of tokens to remove, a number; got {ratio!r}")
     if not 0 <= ratio < 1:
-        raise ValueError(f"ratio is the share of tokens to remove, from 0 to below 1; got {ratio}")
+        meant = f"; did you mean {ratio / 100:g}?" if 5 <= ratio < 100 else ""
+        raise ValueError(f"ratio is the share of tokens to remove, from 0 to below 1; got {ratio}{meant}")
     cell = as_window(window)
     largest = 1 - 1 / cell.tokens
     if ratio > largest:
