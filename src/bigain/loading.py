@@ -1,8 +1,8 @@
-"""`bigain.load`: a denoiser by the name of a bundled model, from a folder, or from the hub."""
+"""`bigain.load`: a model by its bundled name, from a folder, or from the hub."""
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
@@ -11,16 +11,40 @@ from bigain.zoo.shelf import bundled
 
 if TYPE_CHECKING:
     from bigain.backbones.denoiser import Denoiser
+    from bigain.zoo.features import FeatureNet
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
-def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
+@overload
+def load(  # type: ignore[overload-overlap]
+    name: Literal["fashion-features"], *, dtype: torch.dtype = ..., device: str = ...
+) -> "FeatureNet": ...
+@overload
+def load(name: str | Path, *, dtype: torch.dtype = ..., device: str = ...) -> "Denoiser": ...
+def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser | FeatureNet":
     """A model with all it needs to classify and generate: a bundled name, a folder, or a hub id (owner/name).
 
-    Bundled models and folders never touch the network, and nothing is unpickled.
+    Bundled models and folders never touch the network, and nothing is unpickled. The bundled `fashion-features` is no
+    denoiser but the classifier whose features serve FD-fashion.
     """
-    names = bundled()
+    if is_features(name):
+        from bigain.zoo.features import load_features
+
+        return load_features(bundled()[str(name)]).to(device, dtype)
+    return load_denoiser(name, dtype=dtype, device=device)
+
+
+def is_features(name: str | Path) -> bool:
+    """Whether a bundled model has features only."""
+    return str(name) in bundled() and not (bundled()[str(name)] / "bigain.json").is_file()
+
+
+def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
+    """`load` for those who classify or generate with what they get."""
+    names = {known: folder for known, folder in bundled().items() if not is_features(known)}
+    if is_features(name):
+        raise ValueError(f"{name} only gives features for a distance; models that classify and generate: {[*names]}")
     folder = names.get(str(name), Path(name))
     if (folder / "bigain.json").is_file():
         from bigain.backbones.labelled import load_labelled

@@ -12,6 +12,7 @@ import bigain
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.generate import Sampling, generate
+from bigain.loading import load_denoiser
 from bigain.zoo.features import load_features, predict
 from bigain.zoo.shelf import bundled, card, folder_of
 
@@ -46,7 +47,7 @@ def test_the_feature_network() -> None:
     sample = fashion_sample()
     images = torch.from_numpy(sample.images[:, None] / 127.5 - 1).float()
     images = torch.nn.functional.pad(images, (2, 2, 2, 2), value=-1.0)
-    features, predicted = predict(load_features(folder_of("fashion-features")), images)
+    features, predicted = predict(bigain.load("fashion-features"), images)
     assert features.shape == (500, 128)
     assert (predicted.numpy() == sample.labels).mean() > 0.88
 
@@ -93,3 +94,8 @@ def test_a_damaged_file_says_so(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-1000])
     with pytest.raises(ValueError, match="not a whole bigain model"):
         bigain.load(folder)
+
+
+def test_a_network_of_features_does_not_classify() -> None:
+    with pytest.raises(ValueError, match=r"fashion-features only gives features .*'fashion-dit', 'fashion-unet'"):
+        load_denoiser("fashion-features")

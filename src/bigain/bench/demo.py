@@ -24,7 +24,7 @@ from bigain.bench.show import NOTHING, VIEWS, choose_site, look, noisy_pass
 from bigain.bench.store import DecisionRow
 from bigain.classify.images import to_tensor
 from bigain.data.dataset import Example
-from bigain.loading import load
+from bigain.loading import load_denoiser
 from bigain.pictures import contact_sheet, from_picture, to_picture
 from bigain.plots import curves, save_figure
 from bigain.tokens.grid import Grid
@@ -72,7 +72,7 @@ def run_demo(folder: Path, console: Console, size: Size | None = None) -> DemoRe
     """Run what is not done yet and write `report.html`; without a size, as much as the experiment file says."""
     experiment = resized(read_experiment(FILE), size)
     place = folder / f"run-{experiment.n}-{generation(experiment).count}"
-    run = Run.start(experiment, place, load(experiment.model))
+    run = Run.start(experiment, place, load_denoiser(experiment.model))
     execute(run, console)
     with console.status("writing the page"):
         report = read_report(place)

@@ -7,14 +7,14 @@ from rich.console import Console
 from bigain.bench.experiment import read_experiment
 from bigain.bench.measures import Judge
 from bigain.bench.runner import Piece, Run, run_pieces
-from bigain.loading import best_dtype, load
+from bigain.loading import best_dtype, load_denoiser
 from bigain.progress import progress_bars
 
 
 def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[str, str]:
     """Run what is not done yet; names of images that could not be read, with the reasons."""
     experiment = read_experiment(path)
-    run = Run.start(experiment, folder, load(experiment.model, device=device, dtype=best_dtype(device)))
+    run = Run.start(experiment, folder, load_denoiser(experiment.model, device=device, dtype=best_dtype(device)))
     execute(run, console)
     return run.store.skipped()
 

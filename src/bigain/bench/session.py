@@ -13,7 +13,7 @@ from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
 from bigain.compression import compress
 from bigain.generate import Sampling, generate
-from bigain.loading import best_dtype, load
+from bigain.loading import best_dtype, load_denoiser
 from bigain.pictures import contact_sheet, to_picture
 from bigain.progress import progress_bars
 
@@ -37,7 +37,7 @@ class Request:
 
 def classify_all(words: list[str], request: Request, console: Console) -> tuple[list[Result], dict[str, str]]:
     """Results of all readable images, and the reasons for the others."""
-    denoiser = load(request.model, device=request.device, dtype=best_dtype(request.device))
+    denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
     names = class_names(request.classes, denoiser)
     steps: Any = step_numbers(request.trials)
     classifier = DiffusionClassifier(
@@ -92,7 +92,7 @@ def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console)
     """Write the images and a sheet of them all; -> the sheet."""
     if wish.count < 1:
         raise ValueError(f"count is a number of images from 1; got {wish.count}")
-    denoiser = load(wish.model, device=wish.device, dtype=best_dtype(wish.device))
+    denoiser = load_denoiser(wish.model, device=wish.device, dtype=best_dtype(wish.device))
     names = subjects_of(wish, denoiser)
     chosen = [names[i % len(names)] for i in range(wish.count)]
     folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from bigain.bench.memory import peak_bytes
 from bigain.bench.payoff import acted_sites, grid_side, pays_from
 from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_tomesd
 from bigain.compression import compress
-from bigain.loading import load
+from bigain.loading import load_denoiser
 from bigain.operators.base import parse
 from bigain.registry import miss, parse_call
 
@@ -189,7 +189,7 @@ def base_model(bench: Bench) -> nn.Module:
     dtype = DTYPES[bench.dtype]
     if bench.model in ARCHITECTURES:
         return build_random(bench.model, dtype, bench.device)
-    return load(bench.model, dtype=dtype, device=bench.device).network.eval()
+    return load_denoiser(bench.model, dtype=dtype, device=bench.device).network.eval()
 
 
 def runnable(model: nn.Module) -> list[str]:

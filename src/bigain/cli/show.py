@@ -42,11 +42,11 @@ def show(
 ) -> None:
     """Draw what happens to the tokens of an image: the Laplacian map, and which tokens each operator merges."""
     from bigain.bench.show import show
-    from bigain.loading import load
+    from bigain.loading import load_denoiser
     from bigain.plots import save_figure
 
     wanted = operator or ["gated_merge(ratio=0.5)", "tome(ratio=0.5)"]
-    figure = show(image, load(model), wanted, label=label, t=t, draws=draws, site=site, seed=seed)
+    figure = show(image, load_denoiser(model), wanted, label=label, t=t, draws=draws, site=site, seed=seed)
     save_figure(figure, picture)
     if as_json:
         print_json({"picture": picture, "model": model, "operators": wanted})
