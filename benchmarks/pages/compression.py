@@ -43,6 +43,7 @@ SUMMARY = (
     "KV down-sampling, factor 2", "ToDo, factor 2",
     "average pooling, factor 2",
 )  # fmt: skip
+SAME = {1: "Hold on both models", 0: "Shown on neither model", -1: "The opposite on both models"}
 VERDICTS = {1: "**holds**", 0: "not shown", -1: "**the opposite**"}
 
 
@@ -144,9 +145,7 @@ def in_words(verdicts: dict[str, list[int]]) -> str:
     kinds: dict[str, list[str]] = {}
     for text, (first, second) in verdicts.items():
         if first == second:
-            kind = {1: "Hold on both models", 0: "Shown on neither model", -1: "The opposite holds on both models"}[
-                first
-            ]
+            kind = SAME[first]
         elif -1 in (first, second):
             kind = "The opposite on one model"
         else:
