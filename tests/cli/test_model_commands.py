@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 from commands import invoke, picture_folders, run, run_json
 
 
@@ -35,6 +36,20 @@ def test_numbers_that_are_none_are_null(tmp_path: Path, small_model: Path) -> No
     root = picture_folders(tmp_path, 1)
     found = run_json("classify", root, "--model", small_model, "--policy", "exhaustive(1)")
     assert found["results"][0]["margin_error"] is None  # one trial has no standard error
+
+
+@pytest.mark.parametrize("command", ["classify", "generate"])
+def test_threads_are_used(command: str, tmp_path: Path, small_model: Path) -> None:
+    before = torch.get_num_threads()
+    words = {
+        "classify": ("classify", picture_folders(tmp_path, 1), "--policy", "exhaustive(1)"),
+        "generate": ("generate", "--count", "1", "--steps", "1", "--out", tmp_path / "images"),
+    }
+    try:
+        run(*words[command], "--model", small_model, "--threads", before + 1)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_classify_own_labels_and_globs(tmp_path: Path, small_model: Path) -> None:

@@ -100,7 +100,8 @@ def footnote(report: Report) -> str:
         "intervals 95 %: Wilson for shares, Tango for differences on the same images",
     ]
     floors = {
-        f"{name} of real against real {sample(row, name)['floor']:.2f} (n = {sample(row, name)['n']})"
+        f"{name} of real against real {sample(row, name)['floor']:.2f} (n = {sample(row, name)['n']}; "
+        "those of another n do not compare)"
         for row in report.rows
         for name in distance_names(report.rows)
         if sample(row, name) and name.startswith("F")

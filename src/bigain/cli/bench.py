@@ -80,14 +80,10 @@ def bench(
     """
     import json
 
-    import torch
-
     from bigain.bench.speed import Bench, measure
     from bigain.bench.speed_report import advice, parts_table, speed_chart, speed_json, speed_table
     from bigain.plots import save_figure
 
-    if threads:
-        torch.set_num_threads(threads)
     size = parse_size(latent) if latent else None
     options = {"where": where, "reuse": reuse}
     wanted = Bench(model, tuple(operator or ()), size, batch, dtype, device, rounds, compiled, options)

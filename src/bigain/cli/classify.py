@@ -19,6 +19,7 @@ from bigain.cli.options import (
     Operator,
     Reuse,
     Seed,
+    Threads,
     Where,
     json_of,
     names_of,
@@ -69,6 +70,7 @@ def classify(
     ] = "even",
     seed: Seed = 0,
     device: Device = "cpu",
+    threads: Threads = None,
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many of the best classes to show.", rich_help_panel=OUTPUT)
     ] = 1,

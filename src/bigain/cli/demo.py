@@ -23,12 +23,8 @@ def demo(
 
     Real test images, no download, some minutes; one table here and one page to look at.
     """
-    import torch
-
     from bigain.bench.demo import QUICK, demo_table, run_demo
 
-    if threads:
-        torch.set_num_threads(threads)
     try:
         result = run_demo(folder, err, QUICK if quick else None)
     except KeyboardInterrupt:

@@ -7,7 +7,20 @@ import typer
 
 from bigain.cli.console import err, print_json, say
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import OUTPUT, SAMPLING, Classes, Device, Groups, Model, Operator, Reuse, Seed, Where, json_of
+from bigain.cli.options import (
+    OUTPUT,
+    SAMPLING,
+    Classes,
+    Device,
+    Groups,
+    Model,
+    Operator,
+    Reuse,
+    Seed,
+    Threads,
+    Where,
+    json_of,
+)
 
 
 @app.command(
@@ -46,6 +59,7 @@ def generate(
     ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
+    threads: Threads = None,
     folder: Annotated[
         Path,
         typer.Option(

@@ -52,6 +52,15 @@ def check_device(ctx: typer.Context, name: str) -> str:
     return name
 
 
+def use_threads(ctx: typer.Context, count: int | None) -> int | None:
+    """Takes effect for whatever the command computes."""
+    if count is not None and not ctx.resilient_parsing:
+        import torch
+
+        torch.set_num_threads(count)
+    return count
+
+
 Model = Annotated[
     str,
     typer.Option(
@@ -108,7 +117,13 @@ Device = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="CPU threads; torch's choice by default.", rich_help_panel=MACHINE),
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="CPU threads; torch's choice by default.",
+        callback=use_threads,
+        rich_help_panel=MACHINE,
+    ),
 ]
 RunFolder = Annotated[
     Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write; runs/NAME by default.")

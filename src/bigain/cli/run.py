@@ -27,13 +27,9 @@ def run(
 
     Started again, it goes on where it was; started twice at a time, the two share the work.
     """
-    import torch
-
     from bigain.bench.run import run_file
 
     place = folder or Path("runs") / experiment.stem
-    if threads:
-        torch.set_num_threads(threads)
     try:
         left_out = run_file(experiment, place, device, err)
     except KeyboardInterrupt:

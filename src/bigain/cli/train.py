@@ -58,7 +58,7 @@ def train(
 
     place = folder or Path("runs") / name
     try:
-        train_named(name, place, Options(data, seed, stop_after, threads, smoke), err)
+        train_named(name, place, Options(data, seed, stop_after, smoke), err)
     except KeyboardInterrupt:
         kept = (place / "checkpoint.pt").is_file()
         interrupted(f"{place} has a checkpoint; the same command goes on from there" if kept else "")

@@ -33,7 +33,6 @@ class Options:
     data: str | None = None
     seed: int = 0
     stop_after: int | None = None
-    threads: int | None = None
     smoke: bool = False
 
 
@@ -41,8 +40,6 @@ def train_named(name: str, out: Path, options: Options, console: Console) -> Non
     """Train a model by name into a folder."""
     if name not in (*RECIPES, *FEATURES):
         raise ValueError(miss("model to train", name, (*RECIPES, *FEATURES)))
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
     data = FEATURES[name] if name in FEATURES else RECIPES[name].data
     found = smoke_data() if options.smoke else training_data(data, options.data)
     with progress_bars(console) as bars:
