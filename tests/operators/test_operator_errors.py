@@ -201,8 +201,8 @@ def test_unknown_choice_suggests_the_nearest(make, text):
     ("make", "choices"),
     [
         (lambda: ToMe(0.5, pattern="x"), ("random", "row", "shared", "corner")),
-        (lambda: ToMe(0.5, match="x"), ("exact", "local")),
-        (lambda: GatedMerge(0.5, match="x"), ("exact", "local")),
+        (lambda: ToMe(0.5, match="x"), ("auto", "exact", "local")),
+        (lambda: GatedMerge(0.5, match="x"), ("auto", "exact", "local")),
         (lambda: GatedMerge(0.5, anchor="x"), ("lowest", "highest", "row_order")),
         (lambda: BlockMerge(0.5, tile="x"), ("max", "mean", "min")),
         (lambda: KVSelect(0.5, prefer="x"), ("smooth", "detail")),

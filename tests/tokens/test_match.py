@@ -103,6 +103,14 @@ def test_the_two_agree_where_all_cells_are_neighbours():
             assert local[token][1] == exact[token][1]
 
 
+@pytest.mark.parametrize(("grid", "chosen"), [(Grid(64, 64), exact_match), (Grid(64, 66), local_match)])
+def test_auto_is_exact_up_to_512_pixels_of_stable_diffusion(grid, chosen):
+    window = Window(2, 2)
+    x, place = random_tokens(*grid), places(grid, window)
+    for found, wanted in zip(MATCHES["auto"](x, place, grid, window), chosen(x, place, grid, window), strict=True):
+        assert torch.equal(found, wanted)
+
+
 @pytest.mark.parametrize("name", MATCHES)
 def test_one_pattern_serves_all_rows(name):
     grid, window = Grid(8, 8), Window(2, 2)

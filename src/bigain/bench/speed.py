@@ -29,7 +29,7 @@ NONE, PEER = "none", "tomesd"
 OPERATORS = (
     "tomesd(ratio=0.7)",
     "tome(ratio=0.7)",
-    "gated_merge(ratio=0.7)",
+    "gated_merge(ratio=0.7, match='exact')",
     "gated_merge(ratio=0.7, match='local')",
     "block_merge(ratio=0.7)",
     "sito(ratio=0.7)",

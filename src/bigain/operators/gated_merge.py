@@ -31,8 +31,9 @@ class GatedMerge:
     "row_order" finds the minimum of every A neighbours along a row but writes its position into a cell, which is
     what the code released with the paper does and which is close to chance.
 
-    `match="exact"` compares every token with the destinations of the whole grid, as tomesd does; "local" with those of
-    its own and the eight neighbouring cells, at a cost that grows with the number of tokens, not its square.
+    `match="exact"` compares every token with the destinations of the whole grid, as the paper and tomesd do; "local"
+    with those of its own and the eight neighbouring cells, at a cost that grows with the number of tokens, not its
+    square; "auto" is exact up to 4,096 tokens and local beyond.
     """
 
     looks: ClassVar[bool] = True
@@ -43,7 +44,7 @@ class GatedMerge:
     window: int | tuple[int, int] = 2
     scorer: str = "laplacian_l1"
     anchor: Literal["lowest", "highest", "row_order"] = "lowest"
-    match: MatchName = "exact"
+    match: MatchName = "auto"
     weighted: bool = False
 
     def __post_init__(self) -> None:

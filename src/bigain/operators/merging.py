@@ -9,7 +9,7 @@ from bigain.tokens.grid import Grid
 from bigain.tokens.match import MATCHES, merge_most_similar
 from bigain.tokens.plan import Assignment, assign
 
-MatchName = Literal["exact", "local"]
+MatchName = Literal["auto", "exact", "local"]
 
 
 class Merging(Protocol):

@@ -30,7 +30,7 @@ class ToMe:
     `pattern` "random" draws the destinations anew for every site and forward pass, as tomesd does (all rows of a batch
     alike); "row" draws them for every row of the batch too, so that classes which are compared are merged differently,
     as they are where each comes in a call of its own; "shared" draws one pattern from the seed for all calls; "corner"
-    takes each cell's first token, tomesd's `use_rand=False`. `match` as in `gated_merge`.
+    takes each cell's first token, tomesd's `use_rand=False`. `match` as in `gated_merge`; tomesd's is "exact".
     """
 
     looks: ClassVar[bool] = True

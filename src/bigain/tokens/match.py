@@ -11,6 +11,7 @@ from bigain.tokens.constants import constant, numbers
 from bigain.tokens.grid import Grid, Window, inside, split_tokens, token_index
 from bigain.tokens.plan import take_rows
 
+EXACT_UP_TO = 4096  # tokens: 512 pixels of Stable Diffusion, the paper's size; docs/performance.md has the costs
 BLOCK = 4  # cells along a side of the blocks that `local_match` looks at together
 
 
@@ -142,7 +143,16 @@ def from_blocks(values: Tensor, grid: Grid, window: Window) -> Tensor:
     return maps[:, : grid.height, : grid.width].reshape(-1, grid.tokens)
 
 
-MATCHES: dict[str, Callable[[Tensor, Tensor, Grid, Window], Match]] = {"exact": exact_match, "local": local_match}
+def auto_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:
+    """Exact where that costs little, local on larger grids: (B, N, C), (B, T) -> Match."""
+    return (exact_match if grid.tokens <= EXACT_UP_TO else local_match)(x, place, grid, window)
+
+
+MATCHES: dict[str, Callable[[Tensor, Tensor, Grid, Window], Match]] = {
+    "auto": auto_match,
+    "exact": exact_match,
+    "local": local_match,
+}
 
 
 def merge_most_similar(tokens: int, match: Match, removed: int) -> Tensor:
