@@ -7,8 +7,8 @@ import argparse
 import re
 from pathlib import Path
 
+import performance
 from bundled import in_short, models
-from performance import performance
 from policies import policies
 from smaller import smaller
 from text import ROOT
@@ -21,7 +21,17 @@ command that makes its record and its figure."""
 
 def render() -> dict[Path, str]:
     """Each page with its text."""
-    pages = {"results": [HEAD, models(), policies(), smaller()], "performance": [performance()]}
+    pages = {
+        "results": [HEAD, models(), policies(), smaller()],
+        "performance": [
+            performance.HEAD,
+            performance.overhead(),
+            performance.steps(),
+            performance.where_it_goes(),
+            performance.compiled(),
+            performance.classifying(),
+        ],
+    }
     found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
     readme = ROOT / "README.md"
     return found | {readme: filled(readme.read_text(), {"models": in_short()})}

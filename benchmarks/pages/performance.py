@@ -5,6 +5,11 @@ from text import Record, read, table
 SIDES = {64: 512, 96: 768, 128: 1024}  # latents: pixels
 EXACT, LOCAL = "gated_merge(ratio=0.7, match='exact')", "gated_merge(ratio=0.7, match='local')"
 PEER, NONE = "tomesd(ratio=0.7)", "none"
+HEAD = """# Performance
+
+Does token compression still pay once attention itself is fast? All numbers on this page are written by
+`python benchmarks/pages` from records in the repository. Times are this machine's; compare the ratios.
+On yours: `bigain bench --model sd2 --latent 64x64`."""
 
 
 def by_name(record: Record, mode: str = "eager") -> dict[str, Record]:
@@ -151,18 +156,3 @@ The bound is "the network alone": the same number of evaluations in batches of 5
 gain without other statistics is small, because a plain loop spends its time in the network, too; a race gains more
 because it evaluates less ([results](results.md)). `groups="input"` makes one plan for all classes of
 an image's trial."""
-
-
-def performance() -> str:
-    return "\n\n".join([
-        """# Performance
-
-Does token compression still pay once attention itself is fast? All numbers on this page are written by
-`python benchmarks/pages` from records in the repository. Times are this machine's; compare the ratios.
-On yours: `bigain bench --model sd2 --latent 64x64`.""",
-        overhead(),
-        steps(),
-        where_it_goes(),
-        compiled(),
-        classifying(),
-    ])  # fmt: skip

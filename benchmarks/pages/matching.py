@@ -1,0 +1,62 @@
+"""Exact and local matching: what each costs in time, and what it keeps."""
+
+from bundled import MODELS
+from compression import MAIN
+from contrasts import accuracy_contrast, distance_contrast
+from performance import EXACT, LOCAL, NONE, SIDES, by_name
+from text import read, table
+
+from bigain.bench.report import read_report
+
+RATIOS = [0.3, 0.5, 0.7]
+ATTENTIONS = 5  # of the finest grid of Stable Diffusion's U-Net
+
+
+def which_matching() -> str:
+    return f"""## Which matching
+
+What matching, merging and unmerging at the five attentions of the finest grid add to a step of Stable Diffusion 2.0,
+from the records above:
+
+{costs()}
+
+What local matching changes, on the same images and seeds of the main comparison ([results](results.md)):
+
+{quality()}
+
+{verdict()} `gated_merge` is therefore local by
+default where exact matching costs more than a few hundredths of a step, beyond 4,096 tokens, and the paper's own
+operator up to there, with the paper's FLOPs; `match=` decides otherwise."""
+
+
+def costs() -> str:
+    found = {(row["tokens"], row["name"]): row["seconds"] for row in read("overhead")["rows"]}
+    rows = []
+    for side, pixels in SIDES.items():
+        step = by_name(read(f"bench-sd2-{side}"))[NONE]["seconds"]
+        rows.append(
+            [f"{pixels}", f"{side * side:,}"]
+            + [f"{100 * ATTENTIONS * found[side * side, name] / step:.1f} %" for name in (EXACT, LOCAL)]
+        )
+    return table(["pixels", "tokens", "exact, of an uncompressed step", "local"], rows)
+
+
+def quality() -> str:
+    rows = []
+    for name in MODELS:
+        accuracy = accuracy_contrast(MAIN[name], "gated merge, local", "gated merge", "ratio")
+        places = {(row.name, value): row for row in read_report(MAIN[name]).rows for value in row.values.values()}
+        rows.append([name, "accuracy, points", *accuracy.cells()[1:]])
+        rows.append(
+            [name, "FD-fashion", *distance_contrast(places, "gated merge, local", "gated merge", RATIOS)[1:], ""]
+        )
+    return table(["model", "local less exact", *(f"ratio {ratio}" for ratio in RATIOS), "mean"], rows)
+
+
+def verdict() -> str:
+    """In words, from the intervals."""
+    worse = [name for name in MODELS
+             if accuracy_contrast(MAIN[name], "gated merge, local", "gated merge", "ratio").verdict < 0]  # fmt: skip
+    if worse:
+        return f"On {' and '.join(worse)} local matching classifies worse beyond chance."
+    return "On neither model does local matching classify worse beyond chance."
