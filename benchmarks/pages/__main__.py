@@ -1,4 +1,4 @@
-"""Writes docs/results.md, docs/performance.md and the tables of README.md from the committed records.
+"""Writes docs/results.md with its figures, docs/performance.md and the tables of README.md from the records.
 
 `python benchmarks/pages`. A test compares what stands there with what the records say.
 """
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import performance
 from bundled import in_short, models
+from compression import compression, draw, summary
+from matching import which_matching
 from policies import policies
 from smaller import smaller
 from text import ROOT
@@ -22,19 +24,20 @@ command that makes its record and its figure."""
 def render() -> dict[Path, str]:
     """Each page with its text."""
     pages = {
-        "results": [HEAD, models(), policies(), smaller()],
+        "results": [HEAD, models(), compression(), policies(), smaller()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
             performance.steps(),
             performance.where_it_goes(),
+            which_matching(),
             performance.compiled(),
             performance.classifying(),
         ],
     }
     found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
     readme = ROOT / "README.md"
-    return found | {readme: filled(readme.read_text(), {"models": in_short()})}
+    return found | {readme: filled(readme.read_text(), {"models": in_short(), "results": summary()})}
 
 
 def filled(text: str, parts: dict[str, str]) -> str:
@@ -50,3 +53,4 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
+    draw()

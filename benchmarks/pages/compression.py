@@ -2,18 +2,19 @@
 
 from typing import NamedTuple
 
-from bundled import MODELS
 from contrasts import Contrast, accuracy_contrast, distance_contrast
 from text import RECORDS, ROOT, table
 
 from bigain.bench.report import Report, Row, read_report
 from bigain.bench.tables import columns, footnote, percent, signed
-from bigain.plots import curves, pareto, save_figure
+from bigain.plots import changes, curves, gallery, pareto, save_figure, spectra
 
-MAIN = {"fashion-unet": RECORDS / "main-unet.sqlite", "fashion-dit": RECORDS / "main-dit.sqlite"}
+SHORT = {"fashion-unet": "U-Net", "fashion-dit": "DiT"}
+STEMS = {"fashion-unet": "main-unet", "fashion-dit": "main-dit"}
+MAIN = {name: RECORDS / f"{stem}.sqlite" for name, stem in STEMS.items() if (RECORDS / f"{stem}.sqlite").is_file()}
 IMAGES = ROOT / "docs" / "images"
-SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "FD-fashion", "recognised %", "SSIM",
-         "saved %")  # fmt: skip
+SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "FD-fashion",
+         "FD-fashion against uncompressed", "recognised %", "SSIM", "saved %")  # fmt: skip
 
 
 class Claim(NamedTuple):
@@ -43,33 +44,33 @@ SUMMARY = (
     "KV down-sampling, factor 2", "ToDo, factor 2",
     "average pooling, factor 2",
 )  # fmt: skip
-SAME = {1: "Hold on both models", 0: "Shown on neither model", -1: "The opposite on both models"}
+SAME = {1: "Hold", 0: "Not shown", -1: "The opposite"}
 VERDICTS = {1: "**holds**", 0: "not shown", -1: "**the opposite**"}
 
 
 def compression() -> str:
-    reports = {name: read_report(MAIN[name]) for name in MODELS}
+    reports = {name: read_report(record) for name, record in MAIN.items()}
     return "\n\n".join([
         """## What compression costs
 
 The paper's main comparison on both models: the same test images, trials and noise under every setting, and the same
 seeds for the generated images (`bigain run benchmarks/experiments/bundled/main-unet.toml`, `main-dit.toml`; records in
-`src/bigain/records`). The operators act where they do by default: the attentions of the U-Net's finest grid, and the
-first three of the DiT's six blocks.""",
+`src/bigain/records`, from which `bigain report RECORD --out FOLDER` draws the figures). The operators act where they do
+by default: the attentions of the U-Net's finest grid, and the first three of the DiT's six blocks.""",
         *(main_section(name, report) for name, report in reports.items()),
         claims(),
         decomposition(),
-        generation(reports),
+        generation(),
     ])  # fmt: skip
 
 
 def summary() -> str:
     """For the README: both talents and the cost of the main settings on both models."""
-    reports = [read_report(MAIN[name]) for name in MODELS]
+    reports = [read_report(record) for record in MAIN.values()]
     places = [{row.label: row for row in report.rows} for report in reports]
     rows = []
     for label in SUMMARY:
-        cells = [label]
+        cells = []
         for found in places:
             row = found[label]
             # ToMe's pattern for each class is one for each call where there is one image a call
@@ -79,20 +80,22 @@ def summary() -> str:
                 distance(made),
                 percent(row.saved),
             ]
-        rows.append([cell.replace("-", "−") for cell in cells])
-    heads = ["setting", *(head for name in ("U-Net", "DiT") for head in (f"{name}: accuracy %", "FD", "FLOPs saved %"))]
-    sizes = [next(row.accuracy.n for row in report.rows if row.accuracy) for report in reports]
+        rows.append([label, *(cell.replace("-", "−") for cell in cells)])
+    heads = ["setting", *(f"{SHORT[name]}: {head}" for name in MAIN for head in ("accuracy %", "FD", "FLOPs saved %"))]
+    counts = (next(row.accuracy.n for row in report.rows if row.accuracy) for report in reports)
+    sizes = " and ".join(f"{count} ({SHORT[name]})" for name, count in zip(MAIN, counts, strict=True))
     floor = next(row.samples["FD-fashion"]["floor"] for row in reports[0].rows if row.samples)
     return f"""{table(heads, rows)}
 
-Fashion-MNIST test images, n = {sizes[0]} (U-Net) and {sizes[1]} (DiT), the same for all settings, seed 0; in brackets
-the difference to uncompressed in points with its 95 % interval (Tango). FD: Fréchet distance of 500 generated images to
-real ones in the features of a small classifier, ± its standard error; real against real {floor:.1f}."""
+Fashion-MNIST test images, n = {sizes}, the same for all settings, seed 0; in brackets the difference to uncompressed in
+points with its 95 % interval (Tango). FD: Fréchet distance of 500 generated images to real ones in the features of a
+small classifier, and its difference to uncompressed with one standard error, from the same seeds; real against real
+{floor:.1f}."""
 
 
 def distance(row: Row) -> str:
-    found = (row.samples or {})["FD-fashion"]
-    return f"{found['value']:.1f} ± {found['error']:.1f}"
+    found, change = (row.samples or {})["FD-fashion"], (row.distance_changes or {}).get("FD-fashion")
+    return f"{found['value']:.1f} ({f'{change.value:+.1f} ± {change.error:.1f}' if change else '–'})"
 
 
 def main_section(name: str, report: Report) -> str:
@@ -101,6 +104,8 @@ def main_section(name: str, report: Report) -> str:
             for row in report.rows]  # fmt: skip
     stem = MAIN[name].stem
     return f"""### {name}
+
+![Change of accuracy of {name} under each setting, with intervals](images/{stem}-changes.png)
 
 ![Accuracy of {name} against ratio and factor](images/{stem}-accuracy.png)
 
@@ -117,9 +122,10 @@ def draw() -> None:
     """The figures of the page."""
     for record in MAIN.values():
         report = read_report(record)
-        save_figure(curves(report), IMAGES / f"{record.stem}-accuracy.png")
-        save_figure(curves(report, "FD-fashion"), IMAGES / f"{record.stem}-fd.png")
-        save_figure(pareto(report), IMAGES / f"{record.stem}-pareto.png")
+        figures = {"accuracy": curves(report), "fd": curves(report, "FD-fashion"), "changes": changes(report),
+                   "pareto": pareto(report), "spectra": spectra(report), "gallery": gallery(report)}  # fmt: skip
+        for name, figure in figures.items():
+            save_figure(figure, IMAGES / f"{record.stem}-{name}.png")
 
 
 def contrast(claim: Claim, name: str) -> Contrast:
@@ -127,7 +133,7 @@ def contrast(claim: Claim, name: str) -> Contrast:
 
 
 def claims() -> str:
-    found = {claim.text: [contrast(claim, name) for name in MODELS] for claim in CLAIMS}
+    found = {claim.text: [contrast(claim, name) for name in MAIN] for claim in CLAIMS}
     rows = [[text, *(f"{VERDICTS[one.verdict]}: {one.cells()[-1]}" for one in both)] for text, both in found.items()]
     return f"""### Which claims hold here
 
@@ -137,16 +143,16 @@ Differences of accuracy in percentage points, in the mean of all ratios or facto
 bootstrap intervals over images. "Not shown": zero lies in the interval at {100 - 5 / len(CLAIMS):g} %, which allows for
 {len(CLAIMS)} claims.
 
-{table(["claim", *MODELS], rows)}"""
+{table(["claim", *MAIN], rows)}"""
 
 
 def in_words(verdicts: dict[str, list[int]]) -> str:
     """Which claims hold, are not shown, or are turned round, as a list."""
     kinds: dict[str, list[str]] = {}
-    for text, (first, second) in verdicts.items():
-        if first == second:
-            kind = SAME[first]
-        elif -1 in (first, second):
+    for text, found in verdicts.items():
+        if len(set(found)) == 1:
+            kind = f"{SAME[found[0]]} on {' and '.join(MAIN)}"
+        elif -1 in found:
             kind = "The opposite on one model"
         else:
             kind = "Hold on one model, not shown on the other"
@@ -156,7 +162,7 @@ def in_words(verdicts: dict[str, list[int]]) -> str:
 
 def decomposition() -> str:
     parts = []
-    for name in MODELS:
+    for name in MAIN:
         rows = [contrast(Claim("", ours, theirs), name).cells() for ours, theirs in (
             ("gated merge", "ToMe random"), ("ToMe shared", "ToMe random"), ("gated merge", "ToMe shared"),
             ("gated merge, local", "gated merge"), ("block merge", "gated merge"),
@@ -178,19 +184,18 @@ and the rest of the difference is what the Laplacian itself brings:""",
     ]).replace(" -", " −")  # fmt: skip
 
 
-def generation(reports: dict[str, Report]) -> str:
+def generation() -> str:
     parts = []
-    for name, report in reports.items():
-        rows = {(row.name, value): row for row in report.rows for value in row.values.values()}
-        merges = [distance_contrast(rows, ours, theirs, [0.3, 0.5, 0.7]) for ours, theirs in (
+    for name, record in MAIN.items():
+        merges = [distance_contrast(record, ours, theirs) for ours, theirs in (
             ("gated merge", "ToMe per call"), ("gated merge", "ToMe shared"), ("gated merge", "gated merge, highest"),
             ("gated merge, local", "gated merge"), ("block merge", "gated merge"),
         )]  # fmt: skip
-        coarser = [
-            distance_contrast(rows, "KV down-sampling", theirs, [2, 4]) for theirs in ("ToDo", "average pooling")
-        ]
+        coarser = [distance_contrast(record, "KV down-sampling", theirs) for theirs in ("ToDo", "average pooling")]
         parts += [
             f"**{name}**",
+            f"![Power spectra of images by {name} against real ones](images/{record.stem}-spectra.png)",
+            f"![The same seeds of {name} under each setting](images/{record.stem}-gallery.png)",
             table(["difference of FD-fashion", "ratio 0.3", "ratio 0.5", "ratio 0.7"], merges),
             table(["difference of FD-fashion", "factor 2", "factor 4"], coarser),
         ]
@@ -198,6 +203,6 @@ def generation(reports: dict[str, Report]) -> str:
         """### Generation
 
 Differences of the Fréchet distance to real images in the features of `fashion-features`: below zero, the first
-generates better. ± is the standard error of a difference of independent sets; seeds are shared, so it is too large.""",
+generates better. ± one standard error of the difference, for images from the same seeds.""",
         *parts,
     ])  # fmt: skip

@@ -1,8 +1,7 @@
 """Two rows of a record against each other, on the same images and from the same seeds."""
 
-import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from text import points
@@ -56,10 +55,8 @@ def means(record: Path, ours: str, theirs: str, values: list[float], variable: s
     return ours_right, theirs_right
 
 
-def distance_contrast(rows: dict[tuple[str, Any], Any], ours: str, theirs: str, values: list[float]) -> list[str]:
-    """Of Fréchet distances, with the standard error of a difference of independent ones: fewer is better."""
-    cells = [f"{ours} − {theirs}"]
-    for value in values:
-        a, b = (rows[name, value].samples["FD-fashion"] for name in (ours, theirs))
-        cells.append(f"{a['value'] - b['value']:+.1f} ± {math.hypot(a['error'], b['error']):.1f}".replace("-", "−"))
-    return cells
+def distance_contrast(record: Path, ours: str, theirs: str) -> list[str]:
+    """Of Fréchet distances of images from the same seeds, with standard errors; below zero, ours are nearer to real."""
+    rows = [row for row in read_report(record, against=theirs).rows if row.name == ours]
+    changes = [(row.distance_changes or {})["FD-fashion"] for row in rows]
+    return [f"{ours} − {theirs}", *(f"{found.value:+.2f} ± {found.error:.2f}".replace("-", "−") for found in changes)]

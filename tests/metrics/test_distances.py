@@ -1,9 +1,12 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from bigain.metrics.distances import (
     Distance,
     Kind,
+    difference,
     frechet_to_real,
     kernel_to_real,
     real_against_real,
@@ -44,9 +47,33 @@ def test_the_parts_are_the_distances_of_their_files() -> None:
     fd = frechet_to_real(generated, real, features="fashion", source="test")
     assert fd.value == frechet_distance(generated, rest)
     assert fd.floor == real_against_real(real, 50) < fd.value
-    assert fd.error == frechet_spread(generated, rest).error
+    assert (fd.error, fd.parts) == frechet_spread(generated, rest)[::2]
     kd = kernel_to_real(generated, real, features="fashion", source="test")
-    assert (kd.value, kd.error) == kernel_distance(generated, rest)[:2]
+    assert (kd.value, kd.error, kd.parts) == kernel_distance(generated, rest)
+
+
+@pytest.mark.parametrize(("measure", "near"), [(frechet_to_real, 0.35), (kernel_to_real, 0.35)])
+def test_the_error_of_a_difference_is_that_of_repeated_sampling(measure: Callable[..., Distance], near: float) -> None:
+    """Images of one seed are alike: the difference of their distances varies much less than the distances."""
+    rng, real = np.random.default_rng(0), features(3000)
+    found = []
+    for _ in range(40):
+        own = rng.normal(0.4, 1, size=(300, 6))
+        a, b = (
+            measure(x, real, features="fashion", source="test") for x in (own, own + rng.normal(0.05, 0.1, own.shape))
+        )
+        found.append((difference(b, a), a.error))
+    values, errors = np.array([d.value for d, _ in found]), np.array([d.error for d, _ in found])
+    assert np.mean(errors) == pytest.approx(values.std(ddof=1), rel=near)
+    assert np.mean(errors) < 0.5 * np.mean([error for _, error in found])
+
+
+def test_only_like_distances_compare() -> None:
+    a = Distance(12.34, 4.5, 500, "1000 of test", "fashion", "FD", 0.4, (1.0, 2.0))
+    assert difference(a, a) == (0, 0)
+    for other in (a._replace(kind="KD"), a._replace(reference="900 of test"), a._replace(parts=(1.0,))):
+        with pytest.raises(ValueError, match="distances of one kind to one reference compare; got FD-fashion"):
+            difference(a, other)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +87,7 @@ def test_the_parts_are_the_distances_of_their_files() -> None:
     ],
 )
 def test_only_the_network_of_2015_gives_fid(network: str, kind: Kind, text: str) -> None:
-    assert str(Distance(12.34, 4.5, 500, "1000 of test", network, kind, 0.4)) == text
+    assert str(Distance(12.34, 4.5, 500, "1000 of test", network, kind, 0.4, ())) == text
 
 
 def test_too_few_real_images() -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bigain.bench.runner import FILE
 from bigain.bench.store import DecisionRow, Store
+from bigain.metrics.distances import Difference, Distance, difference
 from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, wilson
 from bigain.metrics.multilabel import macro_precision, ranking_precision
 from bigain.metrics.paired import holm, mcnemar, share_difference
@@ -34,6 +35,7 @@ class Row:
     saved: float | None = None
     tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
     samples: dict[str, Any] | None = None
+    distance_changes: dict[str, Difference] | None = None  # to real images, less the reference's
     paper: dict[str, Any] | None = None
 
 
@@ -67,14 +69,13 @@ def read_report(place: Path, against: str | None = None) -> Report:
     store = Store(find_record(place), read_only=True)
     meta = store.meta()
     found = store.settings()
-    decisions = {label: store.decisions(number) for number, label, _ in found}
-    measures = {label: store.measures(number) for number, label, _ in found}
+    known = {label: Found(store.decisions(number), store.measures(number)) for number, label, _ in found}
     dense = next((label for _, label, spec in found if not spec["attach"]), None)
     references = {label: dense for _, label, _ in found} if against is None else partners(found, against)
-    rows = []
-    for _, label, spec in found:
-        compared = decisions.get(references[label] or "")
-        rows.append(make_row(label, spec, decisions[label], measures[label], compared, measures.get(dense or "")))
+    rows = [
+        make_row(label, spec, known[label], known.get(references[label] or ""), known.get(dense or ""))
+        for _, label, spec in found
+    ]
     rows = [with_paper(row, meta["paper"]) for row in correct(rows)]
     examples = {label: [r.example for r in store.generated(number) if r.example] for number, label, _ in found}
     store.close()
@@ -96,18 +97,25 @@ def partners(found: list[tuple[int, str, dict[str, Any]]], name: str) -> dict[st
 Decisions = dict[str, DecisionRow]
 
 
-def make_row(
-    label: str, spec: dict[str, Any], own: Decisions, measured: dict[str, Any], other: Decisions | None, base: Any
-) -> Row:
+class Found(NamedTuple):
+    """What a record has of a setting."""
+
+    decisions: Decisions
+    measures: dict[str, Any]
+
+
+def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, dense: Found | None) -> Row:
     row: dict[str, Any] = {"label": label, "name": spec["name"], "values": spec["values"]}
-    if own:
-        row |= classification(own)
-    if own and other and own is not other:
-        row |= comparison(own, other)
-    flops = measured.get("flops")
-    row |= {"flops": flops, "tokens": measured.get("tokens"), "samples": measured.get("samples")}
-    if flops and base and base.get("flops"):
-        row["saved"] = 1 - flops / base["flops"]
+    if own.decisions:
+        row |= classification(own.decisions)
+    if other and own is not other:
+        if own.decisions and other.decisions:
+            row |= comparison(own.decisions, other.decisions)
+        row["distance_changes"] = distance_changes(*(found.measures.get("samples") or {} for found in (own, other)))
+    flops = own.measures.get("flops")
+    row |= {"flops": flops, "tokens": own.measures.get("tokens"), "samples": own.measures.get("samples")}
+    if flops and dense and dense.measures.get("flops"):
+        row["saved"] = 1 - flops / dense.measures["flops"]
     return Row(**row)
 
 
@@ -133,6 +141,13 @@ def comparison(own: Decisions, other: Decisions) -> dict[str, Any]:
     a, b = (np.array([right(side[name]) for name in names]) for side in (own, other))
     same = sum(own[name].predicted == other[name].predicted for name in names)
     return {"change": share_difference(a, b), "p": mcnemar(a, b).p, "agreement": wilson(same, len(names))}
+
+
+def distance_changes(own: dict[str, Any], other: dict[str, Any]) -> dict[str, Difference]:
+    """By how much each distance to real images is larger than the other's, where there are as many images."""
+    shared = [name for name, value in own.items() if isinstance(value, dict) and "parts" in value and name in other]
+    shared = shared if own.get("n") == other.get("n") else []
+    return {name: difference(Distance(**own[name]), Distance(**other[name])) for name in shared}
 
 
 def right(row: DecisionRow) -> bool:

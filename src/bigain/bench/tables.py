@@ -61,7 +61,11 @@ def columns(report: Report) -> list[Column]:
         Column("p (McNemar, Holm)", lambda r: "" if r.p is None else f"{r.p:.2g}"),
         Column("same label %", lambda r: percent(r.agreement.value if r.agreement else None)),
         Column("evaluations", lambda r: "" if r.evaluations is None else f"{r.evaluations:.0f}"),
-        *(distance_column(name) for name in distance_names(report.rows)),
+        *(
+            column
+            for name in distance_names(report.rows)
+            for column in (distance_column(name), distance_change_column(name, report.against))
+        ),
         Column("recognised %", lambda r: percent((sample(r, "recognised") or {}).get("value"))),
         Column("SSIM", lambda r: f"{sample(r, 'ssim')['value']:.3f}" if sample(r, "ssim") else ""),
         Column("spectrum dB", lambda r: f"{sample(r, 'spectral_distance'):.2f}" if r.samples else ""),
@@ -74,12 +78,27 @@ def columns(report: Report) -> list[Column]:
 
 
 def distance_column(name: str) -> Column:
+    digits = decimals(name)
+
     def text(row: Row) -> str:
         found = sample(row, name)
-        digits = 4 if name.startswith("K") else 2
         return "" if found is None else f"{found['value']:.{digits}f} ± {found['error']:.{digits}f}"
 
     return Column(name, text)
+
+
+def distance_change_column(name: str, against: str) -> Column:
+    digits = decimals(name)
+
+    def text(row: Row) -> str:
+        found = (row.distance_changes or {}).get(name)
+        return "" if found is None else f"{found.value:+.{digits}f} ± {found.error:.{digits}f}"
+
+    return Column(f"{name} against {against}", text)
+
+
+def decimals(name: str) -> int:
+    return 4 if name.startswith("K") else 2
 
 
 def paper_keys(rows: Sequence[Row]) -> list[str]:
@@ -97,7 +116,7 @@ def footnote(report: Report) -> str:
     words = [
         f"model {found['model']}, data {found['data']}",
         f"seed {found['seed']}, policy {found['policy']}, {found['trials']} trials",
-        "intervals 95 %: Wilson for shares, Tango for differences on the same images",
+        "intervals 95 %: Wilson for shares, Tango for differences on the same images; ± one standard error",
     ]
     floors = {
         f"{name} of real against real {sample(row, name)['floor']:.2f} (n = {sample(row, name)['n']}; "

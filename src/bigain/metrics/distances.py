@@ -24,6 +24,7 @@ class Distance(NamedTuple):
     features: str  # the network, such as "fashion"
     kind: Kind
     error: float  # standard error of the value over generated images; see `frechet_spread`, `kernel_distance`
+    parts: tuple[float, ...]  # the same distance for random halves (FD) or blocks (KD) of the generated images
 
     @property
     def name(self) -> str:
@@ -32,6 +33,24 @@ class Distance(NamedTuple):
     def __str__(self) -> str:
         value, floor = (f"{number:.{DECIMALS[self.kind]}f}" for number in (self.value, self.floor))
         return f"{self.name} {value} (real against real at n = {self.n}: {floor})"
+
+
+class Difference(NamedTuple):
+    """Of two distances, with its standard error."""
+
+    value: float
+    error: float
+
+
+def difference(a: Distance, b: Distance) -> Difference:
+    """`a` less `b`, of images that were made from the same seeds in the same order.
+
+    The same halves or blocks were taken of both, so that what the images of one seed share does not count as error.
+    """
+    if (a.name, a.reference, len(a.parts)) != (b.name, b.reference, len(b.parts)):
+        raise ValueError(f"distances of one kind to one reference compare; got {a}, {b} ({a.reference}, {b.reference})")
+    spread = np.subtract(a.parts, b.parts).std(ddof=1)
+    return Difference(a.value - b.value, float(spread if a.kind == "FD" else spread / np.sqrt(len(a.parts))))
 
 
 class RealSplit(NamedTuple):
@@ -67,6 +86,7 @@ def frechet_to_real(generated: np.ndarray, real: np.ndarray, *, features: str, s
     and `source` the real images.
     """
     reference = split_real(real, len(generated), seed).reference
+    spread = frechet_spread(generated, reference, seed=seed)
     return Distance(
         value=frechet_distance(generated, reference),
         floor=real_against_real(real, len(generated), frechet_distance, seed),
@@ -74,7 +94,8 @@ def frechet_to_real(generated: np.ndarray, real: np.ndarray, *, features: str, s
         reference=f"{len(reference)} of {source}",
         features=features,
         kind="FD",
-        error=frechet_spread(generated, reference, seed=seed).error,
+        error=spread.error,
+        parts=spread.halves,
     )
 
 
@@ -90,4 +111,5 @@ def kernel_to_real(generated: np.ndarray, real: np.ndarray, *, features: str, so
         features=features,
         kind="KD",
         error=found.error,
+        parts=found.blocks,
     )

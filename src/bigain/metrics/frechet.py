@@ -13,10 +13,11 @@ class Moments(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Standard error of a Fréchet distance, and the part of its value that is only due to few images."""
+    """Standard error of a Fréchet distance, the part of its value that is only due to few images, and the halves'."""
 
     error: float
     bias: float
+    halves: tuple[float, ...]
 
 
 def moments(features: np.ndarray) -> Moments:
@@ -56,7 +57,8 @@ def frechet_spread(generated: np.ndarray, reference: np.ndarray, *, repeats: int
     The standard deviation over halves drawn without replacement is the standard error at the full n (the delete-half
     jackknife). The distance has a bias that falls as 1/n where n is well above d, so the mean over halves exceeds the
     value by about that bias. Below n = d the rule does not hold: take the bias as a warning, never as a correction, and
-    compare only values of one n. Close to the value of real images the distribution is skew and the error rough.
+    compare only values of one n. The same n and seed choose the same halves. Close to the value of real images the
+    distribution is skew and the error rough.
     """
     rng, half, fixed = np.random.default_rng(seed), len(generated) // 2, moments(reference)
     if half < 2 or repeats < 2:
@@ -64,4 +66,4 @@ def frechet_spread(generated: np.ndarray, reference: np.ndarray, *, repeats: int
     halves = [generated[rng.permutation(len(generated))[:half]] for _ in range(repeats)]
     values = np.array([frechet_between(moments(part), fixed) for part in halves])
     whole = frechet_between(moments(generated), fixed)
-    return Spread(float(values.std(ddof=1)), float(values.mean() - whole))
+    return Spread(float(values.std(ddof=1)), float(values.mean() - whole), tuple(values.tolist()))

@@ -6,11 +6,11 @@ import numpy as np
 
 
 class KernelDistance(NamedTuple):
-    """Mean over disjoint blocks, and its standard error."""
+    """Mean over disjoint blocks, its standard error, and the blocks' own."""
 
     value: float
     error: float
-    blocks: int
+    blocks: tuple[float, ...]
 
 
 def squared_discrepancy(a: np.ndarray, b: np.ndarray) -> float:
@@ -38,7 +38,7 @@ def kernel_distance(a: np.ndarray, b: np.ndarray, *, blocks: int = 10, seed: int
     parts_a = np.array_split(a[rng.permutation(len(a))], blocks)
     parts_b = np.array_split(b[rng.permutation(len(b))], blocks)
     values = np.array([squared_discrepancy(p, q) for p, q in zip(parts_a, parts_b, strict=True)])
-    return KernelDistance(float(values.mean()), float(values.std(ddof=1) / np.sqrt(blocks)), blocks)
+    return KernelDistance(float(values.mean()), float(values.std(ddof=1) / np.sqrt(blocks)), tuple(values.tolist()))
 
 
 def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:

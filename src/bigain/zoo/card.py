@@ -84,7 +84,8 @@ def make_card(
         card["samples"] = {
             "sampling": vars(sampling),
             "recognised": {**recognised._asdict(), "value": recognised.value},
-            "distance": {**distance._asdict(), "name": distance.name},
+            "distance": {key: value for key, value in distance._asdict().items() if key != "parts"}
+            | {"name": distance.name},
         }
     return card
 

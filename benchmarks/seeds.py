@@ -1,0 +1,45 @@
+"""Do the recipes lead to the same loss from another seed? Trains a tenth of each: `python benchmarks/seeds.py`.
+
+Started again, it goes on from the last checkpoint in the run folder.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from bigain.progress import progress_bars
+from bigain.zoo.command import learn, training_data
+from bigain.zoo.loop import Trainer
+from bigain.zoo.recipes import RECIPES
+from bigain.zoo.shelf import SHELF
+
+SEED = 1
+NAMES = ("fashion-unet", "fashion-dit")
+RESULT = Path(__file__).parent / "results" / "seeds.json"
+
+
+def curve(name: str, place: Path, console: Console) -> list[dict[str, float]]:
+    """The loss curve of another seed, as far as the last point of the card's within a tenth of its samples."""
+    card = json.loads((SHELF / name / "card.json").read_text())
+    last = max(point["samples"] for point in card["curve"] if point["samples"] <= card["samples_seen"] / 10)
+    recipe = replace(RECIPES[name], seed=SEED)
+    trainer = Trainer(recipe, training_data(recipe.data, None), place / name)
+    with progress_bars(console) as bars:
+        learn(trainer, last, bars)
+    return trainer.run.curve
+
+
+def main(place: Path) -> None:
+    torch.set_num_threads(1)
+    console = Console(stderr=True)
+    RESULT.write_text(json.dumps({name: curve(name, place, console) for name in NAMES}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs") / f"seed-{SEED}", help="the run folder")
+    main(parser.parse_args().out)
