@@ -52,7 +52,7 @@ def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
     shown = run("report", folder, "--out", tmp_path / "report", "--record", small)
     assert "merge, ratio 0.5" in shown
     assert "61.4" in shown
-    assert "FD-fashion" in shown
+    assert "FD-fashion against uncompressed" in shown
     assert shown.startswith(run("report", small))
     assert f"written: the record {small}" in shown
     written = {p.name for p in (tmp_path / "report").iterdir()}
@@ -63,6 +63,10 @@ def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
     assert found[0].keys() == {"title", "about", "experiment", "sessions", "rows", "dense", "against"}
     assert [row["label"] for row in found[0]["rows"]] == ["none", "merge, ratio 0.3", "merge, ratio 0.5"]
     assert found[0]["rows"][1]["accuracy"].keys() == {"hits", "n", "low", "high", "value"}
+    dense, merged, _ = found[0]["rows"]
+    apart = merged["samples"]["FD-fashion"]["value"] - dense["samples"]["FD-fashion"]["value"]
+    assert merged["distance_changes"]["FD-fashion"]["value"] == pytest.approx(apart)
+    assert 0 < merged["distance_changes"]["FD-fashion"]["error"] < 2 * merged["samples"]["FD-fashion"]["error"]
     path.write_text(path.read_text().replace("exhaustive(1)", "exhaustive(2)"))
     assert "another experiment" in run("run", path, "--out", folder, code=2)
 

@@ -134,7 +134,7 @@ class Run:
         named = subjects(self.denoiser, self.data, wanted.count)[piece.first : piece.last]
         started = time.perf_counter()
         sampling = wanted.sampling(self.experiment.seed)
-        images = generate(self.denoiser, named, sampling, first=piece.first, batch_size=len(named))
+        images = generate(self.denoiser, named, sampling, first=piece.first)
         seconds = (time.perf_counter() - started) / len(named)
         place = self.images(piece.setting)
         place.mkdir(parents=True, exist_ok=True)
