@@ -68,5 +68,5 @@ def another_seed() -> str:
         ours, theirs = point["validation"], known[point["samples"]]["validation"]
         change = f"{100 * (ours / theirs - 1):+.1f} %".replace("-", "−")
         words.append(f"{name} after {point['samples']:,} samples {ours:.4f} instead of {theirs:.4f} ({change})")
-    return f"""Trained again for a tenth of the samples with seed 1 (`python benchmarks/seeds.py`), the validation loss is the same
-within a few hundredths: {"; ".join(words)}."""
+    return f"""Trained again for a tenth of the samples with seed 1 (`python benchmarks/seeds.py`), the validation loss:
+{"; ".join(words)}."""
