@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import performance
-from bundled import in_short, models
-from compression import compression, draw, summary
+from bundled import listed, models
+from compression import compression, draw, in_short, summary
 from matching import which_matching
 from policies import policies
 from smaller import smaller
@@ -24,7 +24,7 @@ command that makes its record and its figure."""
 def render() -> dict[Path, str]:
     """Each page with its text."""
     pages = {
-        "results": [HEAD, models(), compression(), policies(), smaller()],
+        "results": [HEAD, in_short(), models(), compression(), policies(), smaller()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
@@ -37,7 +37,7 @@ def render() -> dict[Path, str]:
     }
     found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
     readme = ROOT / "README.md"
-    return found | {readme: filled(readme.read_text(), {"models": in_short(), "results": summary()})}
+    return found | {readme: filled(readme.read_text(), {"models": listed(), "results": summary()})}
 
 
 def filled(text: str, parts: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ def card(name: str) -> Record:
     return json.loads((ROOT / "src" / "bigain" / "zoo" / "models" / name / "card.json").read_text())
 
 
-def in_short() -> str:
+def listed() -> str:
     """For the README."""
     rows = []
     for name, what in zip(
