@@ -20,7 +20,7 @@ BENCHES = {
     "sd2-64": Bench("sd2", MAIN, (64, 64), rounds=3),
     "sd2-128": Bench("sd2", (MERGES[0], MERGES[2]), (128, 128), rounds=2),
     "sd2-96": Bench("sd2", (MERGES[0], MERGES[2]), (96, 96), rounds=2),
-    "compiled": Bench("sd2-top", (), (32, 32), rounds=11, compiled=True),
+    "compiled": Bench("sd2-top", (), (32, 32), rounds=15, compiled=True),
 }
 
 

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from contrasts import Contrast, accuracy_contrast, distance_contrast
+from contrasts import Contrast, accuracy_contrast, compared, distance_contrast
 from text import RECORDS, ROOT, table
 
-from bigain.bench.report import Report, Row, read_report
+from bigain.bench.report import Report, Row
 from bigain.bench.tables import columns, footnote, percent, signed
 from bigain.plots import changes, curves, gallery, pareto, save_figure, spectra
 
@@ -49,7 +49,7 @@ VERDICTS = {1: "**holds**", 0: "not shown", -1: "**the opposite**"}
 
 
 def compression() -> str:
-    reports = {name: read_report(record) for name, record in MAIN.items()}
+    reports = {name: compared(record) for name, record in MAIN.items()}
     return "\n\n".join([
         """## What compression costs
 
@@ -66,7 +66,7 @@ by default: the attentions of the U-Net's finest grid, and the first three of th
 
 def summary() -> str:
     """For the README: both talents and the cost of the main settings on both models."""
-    reports = [read_report(record) for record in MAIN.values()]
+    reports = [compared(record) for record in MAIN.values()]
     places = [{row.label: row for row in report.rows} for report in reports]
     rows = []
     for label in SUMMARY:
@@ -121,7 +121,7 @@ def main_section(name: str, report: Report) -> str:
 def draw() -> None:
     """The figures of the page."""
     for record in MAIN.values():
-        report = read_report(record)
+        report = compared(record)
         figures = {"accuracy": curves(report), "fd": curves(report, "FD-fashion"), "changes": changes(report),
                    "pareto": pareto(report), "spectra": spectra(report), "gallery": gallery(report)}  # fmt: skip
         for name, figure in figures.items():

@@ -1,12 +1,13 @@
 """Two rows of a record against each other, on the same images and from the same seeds."""
 
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from text import points
 
-from bigain.bench.report import read_report
+from bigain.bench.report import Report, read_report
 from bigain.bench.store import Store
 from bigain.metrics.intervals import Estimate
 from bigain.metrics.paired import mean_difference
@@ -30,12 +31,19 @@ class Contrast(NamedTuple):
         return [f"{self.ours} − {self.theirs}", *(points(*found[:3]) for found in (*self.each.values(), self.mean))]
 
 
+@functools.cache
+def compared(record: Path, theirs: str | None = None) -> Report:
+    """A record's report against some row, or the uncompressed one; many contrasts ask for the same."""
+    return read_report(record, theirs)
+
+
+@functools.cache
 def accuracy_contrast(record: Path, ours: str, theirs: str, variable: str, family: int = 1) -> Contrast:
     """Of accuracies; the mean is over values within an image first, so that an image counts once.
 
     As one of a `family` of contrasts, it is shown at the level 0.05 / family.
     """
-    report = read_report(record, against=theirs)
+    report = compared(record, theirs)
     each = {row.values[variable]: row.change for row in report.rows if row.name == ours and row.change}
     sides = means(record, ours, theirs, list(each), variable)
     return Contrast(ours, theirs, each, mean_difference(*sides), mean_difference(*sides, confidence=1 - 0.05 / family))
@@ -57,6 +65,6 @@ def means(record: Path, ours: str, theirs: str, values: list[float], variable: s
 
 def distance_contrast(record: Path, ours: str, theirs: str) -> list[str]:
     """Of Fréchet distances of images from the same seeds, with standard errors; below zero, ours are nearer to real."""
-    rows = [row for row in read_report(record, against=theirs).rows if row.name == ours]
+    rows = [row for row in compared(record, theirs).rows if row.name == ours]
     changes = [(row.distance_changes or {})["FD-fashion"] for row in rows]
     return [f"{ours} − {theirs}", *(f"{found.value:+.2f} ± {found.error:.2f}".replace("-", "−") for found in changes)]

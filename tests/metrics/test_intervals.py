@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap
 
-from bigain.metrics.intervals import Estimate, bootstrap_mean, wilson
+from bigain.metrics.intervals import Estimate, bootstrap_mean, median_interval, wilson
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 10), (10, 10), (3, 7), (870, 1000)])
@@ -73,3 +73,22 @@ def test_bootstrap_needs_finite_values(values: np.ndarray, text: str) -> None:
 
 def test_an_estimate_reads_well() -> None:
     assert str(Estimate(0.0123456, -0.001, 0.02, 500)) == "0.01235 [-0.001, 0.02], n = 500"
+
+
+def test_the_interval_of_a_median_is_that_of_the_sign_test() -> None:
+    for n in (6, 11, 40):
+        found = median_interval(np.arange(n, dtype=float)[::-1])
+        assert found.value == pytest.approx((n - 1) / 2)
+        outside = found.low  # values are their own ranks
+        assert found.high == n - 1 - outside
+        assert binomtest(int(outside), n).pvalue <= 0.05 < binomtest(int(outside) + 1, n).pvalue
+    assert median_interval(np.array([2.0, 1.0, 5.0])) == (2, 1, 5, 3)
+    with pytest.raises(ValueError, match="one value or more"):
+        median_interval(np.array([]))
+
+
+def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    found = [median_interval(rng.exponential(size=15)) for _ in range(2000)]
+    held = np.mean([interval.low <= np.log(2) <= interval.high for interval in found])
+    assert 0.95 <= held < 0.98

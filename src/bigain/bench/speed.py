@@ -10,6 +10,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -22,6 +23,7 @@ from bigain.bench.payoff import acted_sites, grid_side, pays_from
 from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_tomesd
 from bigain.compression import compress
 from bigain.loading import load_denoiser
+from bigain.metrics.intervals import Estimate, median_interval
 from bigain.operators.base import parse
 from bigain.registry import miss, parse_call
 
@@ -75,7 +77,7 @@ class Measured:
     to_tomesd: float | None
     flops: int
     bound: float  # times as fast as uncompressed that the FLOPs allow
-    to_eager: float | None = None  # compiled only
+    to_eager: Estimate | None = None  # compiled only
     peak_bytes: int | None = None  # allocated at once during a step, beyond the weights; eager only
     parts: dict[str, float] | None = None  # of PARTS, in one step; eager only
 
@@ -89,7 +91,8 @@ class Measured:
         return None if self.parts is None else sum(self.parts[part] for part in PARTS if part != "attention")
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"speedup": self.speedup, "overhead": self.overhead}
+        to_eager = self.to_eager and self.to_eager._asdict()
+        return asdict(self) | {"speedup": self.speedup, "overhead": self.overhead, "to_eager": to_eager}
 
 
 class Machine(NamedTuple):
@@ -141,8 +144,9 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     names = [NONE, *(bench.operators or runnable(base))]
     tell("attaching")
     runners = [attached(name, base, bench) for name in names]
-    if bench.compiled:
-        runners += [Runner(r.name, "compiled", r.model, torch.compile(r.model)) for r in runners]
+    if bench.compiled:  # each right after its eager self, so that the machine has hardly changed between the two
+        both = ((r, Runner(r.name, "compiled", r.model, torch.compile(r.model))) for r in runners)
+        runners = [runner for pair in both for runner in pair]
     failed = warm_up(runners, inputs, tell)
     runners = [r for r in runners if r.mode == "eager" or r.name not in failed]
     times = {(r.name, r.mode): [] for r in runners}  # type: dict[tuple[str, str], list[float]]
@@ -154,6 +158,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
             times[runner.name, runner.mode].append(taken)
     flops = {name: flops_of(name, base, bench) for name in names}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
+    rows.sort(key=lambda row: row.mode == "compiled")
     slow = [row.name for row in rows if row.mode == "eager" and row.to_none > 1 and not row.name.startswith(PEER)]
     site = acted_sites(base, bench.options)[0]
     now = grid_side(site, base, bench.latent)
@@ -276,11 +281,19 @@ def measured(
         to_tomesd=paired(own, times[peer, runner.mode]) if peer and (peer, runner.mode) in times else None,
         flops=flops[runner.name],
         bound=flops[NONE] / flops[runner.name],
-        to_eager=paired(own, times[runner.name, "eager"]) if runner.mode == "compiled" else None,
+        to_eager=compared(own, times[runner.name, "eager"]) if runner.mode == "compiled" else None,
         peak_bytes=found.peak,
         parts=found.parts,
     )
 
 
+def ratios(own: list[float], other: list[float]) -> list[float]:
+    return [a / b for a, b in zip(own, other, strict=True)]
+
+
 def paired(own: list[float], other: list[float]) -> float:
-    return statistics.median(a / b for a, b in zip(own, other, strict=True))
+    return statistics.median(ratios(own, other))
+
+
+def compared(own: list[float], other: list[float]) -> Estimate:
+    return median_interval(np.array(ratios(own, other)))

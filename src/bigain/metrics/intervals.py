@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 DRAWS = 2**22  # resampled values held in memory at once
 
@@ -42,6 +42,15 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> Share:
         raise ValueError(f"a share needs 0 <= hits <= n and n above 0; got {hits} of {n}")
     interval = binomtest(hits, n).proportion_ci(confidence, method="wilson")
     return Share(hits, n, float(interval.low), float(interval.high))
+
+
+def median_interval(values: np.ndarray, confidence: float = 0.95) -> Estimate:
+    """The median with the interval of the sign test: (n,) -> an estimate; below six values it is their whole range."""
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"a median needs one value or more; got shape {values.shape}")
+    ordered, n = np.sort(values), len(values)
+    outside = max(0, int(binom.ppf((1 - confidence) / 2, n, 0.5)) - 1)  # left out at each end
+    return Estimate(float(np.median(values)), float(ordered[outside]), float(ordered[n - 1 - outside]), n)
 
 
 def bootstrap_mean(values: np.ndarray, *, confidence: float = 0.95, resamples: int = 9999, seed: int = 0) -> Estimate:
