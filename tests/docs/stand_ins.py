@@ -38,7 +38,13 @@ OFFLOAD = StandIn(
 )
 
 STAND_INS: dict[str, tuple[StandIn, ...]] = {
-    "README.md": (SD2, CUDA, HALF, StandIn("--count 20", "--count 2", QUICK)),
+    "README.md": (
+        SD2,
+        CUDA,
+        HALF,
+        StandIn("--count 20", "--count 2", QUICK),
+        StandIn("--rounds 5", "--rounds 1 --operator 'gated_merge(ratio=0.7)'", QUICK),
+    ),
     "classify.md": (
         SD2,
         DIT,
