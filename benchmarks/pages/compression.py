@@ -53,10 +53,10 @@ def compression() -> str:
     return "\n\n".join([
         """## What compression costs
 
-The paper's main comparison on both models: the same test images, trials and noise under every setting, and the same
-seeds for the generated images (`bigain run benchmarks/experiments/bundled/main-unet.toml`, `main-dit.toml`; records in
-`src/bigain/records`, from which `bigain report RECORD --out FOLDER` draws the figures). The operators act where they do
-by default: the attentions of the U-Net's finest grid, and the first three of the DiT's six blocks.""",
+The paper's main comparison: the same test images, trials and noise under every setting, and the same seeds for the
+generated images (`bigain run benchmarks/experiments/bundled/main-unet.toml`, and `main-dit.toml` for the other model;
+records in `src/bigain/records`, from which `bigain report RECORD --out FOLDER` draws the figures). The operators act
+where they do by default: the attentions of the U-Net's finest grid, and the first three of the DiT's six blocks.""",
         *(main_section(name, report) for name, report in reports.items()),
         claims(),
         decomposition(),
@@ -90,7 +90,7 @@ def summary() -> str:
 Fashion-MNIST test images, n = {sizes}, the same for all settings, seed 0; in brackets the difference to uncompressed in
 points with its 95 % interval (Tango). FD: Fréchet distance of 500 generated images to real ones in the features of a
 small classifier, and its difference to uncompressed with one standard error, from the same seeds; real against real
-{floor:.1f}."""
+{floor:.1f}. "ToMe random" draws a pattern for each class where it classifies, for each call where it generates."""
 
 
 def distance(row: Row) -> str:
