@@ -7,12 +7,12 @@ import argparse
 import re
 from pathlib import Path
 
+import compression
 import performance
+import smaller
 from bundled import listed, models
-from compression import compression, draw, in_short, summary
 from matching import which_matching
 from policies import policies
-from smaller import smaller
 from text import ROOT
 
 HEAD = """# Results
@@ -24,7 +24,7 @@ command that makes its record and its figure."""
 def render() -> dict[Path, str]:
     """Each page with its text."""
     pages = {
-        "results": [HEAD, in_short(), models(), compression(), policies(), smaller()],
+        "results": [HEAD, compression.in_short(), models(), compression.compression(), policies(), smaller.smaller()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
@@ -37,7 +37,7 @@ def render() -> dict[Path, str]:
     }
     found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
     readme = ROOT / "README.md"
-    return found | {readme: filled(readme.read_text(), {"models": listed(), "results": summary()})}
+    return found | {readme: filled(readme.read_text(), {"models": listed(), "results": compression.summary()})}
 
 
 def filled(text: str, parts: dict[str, str]) -> str:
@@ -53,4 +53,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    draw()
+    compression.draw()
+    smaller.draw()

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from contrasts import Contrast, accuracy_contrast, compared, distance_contrast
-from text import RECORDS, ROOT, table
+from text import IMAGES, RECORDS, table
 
 from bigain.bench.report import Report, Row
 from bigain.bench.tables import columns, footnote, percent, signed
@@ -12,7 +12,6 @@ from bigain.plots import changes, curves, gallery, pareto, save_figure, spectra
 SHORT = {"fashion-unet": "U-Net", "fashion-dit": "DiT"}
 STEMS = {"fashion-unet": "main-unet", "fashion-dit": "main-dit"}
 MAIN = {name: RECORDS / f"{stem}.sqlite" for name, stem in STEMS.items() if (RECORDS / f"{stem}.sqlite").is_file()}
-IMAGES = ROOT / "docs" / "images"
 SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "FD-fashion",
          "FD-fashion against uncompressed", "recognised %", "SSIM", "saved %")  # fmt: skip
 

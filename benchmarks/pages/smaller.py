@@ -1,24 +1,49 @@
 """The smaller experiments, one table each."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
-from text import RESULTS, table
+from contrasts import compared
+from text import IMAGES, RESULTS, table
 
-from bigain.bench.report import read_report
+from bigain.bench.report import Report, Row
 from bigain.bench.tables import columns
+from bigain.plots import curves, save_figure
 
 SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "same label %", "FD-fashion",
-         "recognised %", "SSIM", "saved %")  # fmt: skip
+         "FD-fashion against uncompressed", "recognised %", "SSIM", "saved %")  # fmt: skip
 
 
 class Small(NamedTuple):
-    """A smaller experiment: which other row its rows are compared with, if not the uncompressed one."""
+    """A smaller experiment: with what its rows are compared besides the uncompressed model, and if it has a curve."""
 
     stem: str
     against: str | None = None
+    curve: bool = False
+    more: tuple[str, ...] = ()  # columns
+
+    @property
+    def record(self) -> Path:
+        return RESULTS / f"{self.stem}.sqlite"
 
 
-SMALL = (Small("sharing-unet"),)
+SMALL = tuple(small for small in (
+    Small("motivation", "ToMe random", curve=True),
+    Small("equal-flops", "ToMe random, ratio 0.5"),
+    Small("scorers", "gated merge, scorer laplacian_l1, ratio 0.7"),
+    Small("locations"),
+    Small("further-speedup", "gated merge"),
+    Small("kv-selection", "ToDo, factor 2"),
+    Small("alpha-sensitivity", "KV down-sampling, factor 2, alpha 1.0", curve=True),
+    Small("alpha-schedules", "ToDo, factor 2"),
+    Small("hybrids"),
+    Small("sharing-unet"),
+    Small("sharing-dit"),
+    Small("subset-robustness-1", "ToMe random"),
+    Small("subset-robustness-2", "ToMe random"),
+    Small("wall-clock", more=("times as fast",)),
+) if small.record.is_file())  # fmt: skip
 
 
 def smaller() -> str:
@@ -27,24 +52,68 @@ def smaller() -> str:
 
 Each with the command that repeats it; records in `benchmarks/results`. "Same label": how often the answer is that of
 the uncompressed model, right or wrong. With n = 200 an interval reaches some three to five points to each side: only
-large differences show.""",
+large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows.""",
         *(section(small) for small in SMALL),
     ])  # fmt: skip
 
 
 def section(small: Small) -> str:
-    report = read_report(RESULTS / f"{small.stem}.sqlite", small.against)
-    heads = [column for column in columns(report) if column.head in (*SHOWN, f"against {report.against}")]
-    rows = [[signs(column.text(row)) for column in heads] for row in report.rows]
+    report = compared(small.record)
+    heads = [column for column in columns(report) if column.head in (*SHOWN, *small.more)]
+    names, rows = [column.head for column in heads], [[column.text(row) for column in heads] for row in report.rows]
+    words = [verdict(report)]
+    if small.against:
+        other = compared(small.record, small.against)
+        extra = [
+            column for column in columns(other) if column.head in (f"against {small.against}", "p (McNemar, Holm)")
+        ]
+        place = names.index("p (McNemar, Holm)") + 1
+        names[place:place] = [column.head for column in extra]
+        for row, theirs in zip(rows, other.rows, strict=True):
+            row[place:place] = [column.text(theirs) for column in extra]
+        words.append(verdict(other))
     n = max(row.accuracy.n for row in report.rows if row.accuracy)
-    return f"""### {report.title}
+    parts = [
+        f"""### {report.title}
 
 {report.about} `bigain run benchmarks/experiments/bundled/{small.stem}.toml`,
-model `{report.experiment["model"]}`, n = {n}, seed {report.experiment["seed"]}.
+model `{report.experiment["model"]}`, n = {n}, seed {report.experiment["seed"]}."""
+    ]
+    if small.curve:
+        parts.append(f"![{report.title}: accuracy of {report.experiment['model']}](images/{small.stem}.png)")
+    parts += [table(names, [[signs(cell) for cell in row] for row in rows]), "\n".join(words)]
+    return "\n\n".join(parts)
 
-{table([column.head for column in heads], rows)}"""
+
+def verdict(report: Report) -> str:
+    """Which rows differ beyond chance from what they are compared with, in words."""
+    told = [row for row in report.rows if row.p is not None and row.change is not None]
+    worse = named(row for row in told if row.p < 0.05 and row.change.value < 0)
+    better = named(row for row in told if row.p < 0.05 and row.change.value > 0)
+    if not worse + better:
+        return f"No difference to {report.against} is beyond chance."
+    found = [
+        f"{word} than {report.against}: {', '.join(rows)}"
+        for word, rows in (("worse", worse), ("better", better))
+        if rows
+    ]
+    return f"Beyond chance {'; '.join(found)}."
+
+
+def named(rows: Iterable[Row]) -> list[str]:
+    """Each name once, with all its values."""
+    values: dict[str, list[str]] = {}
+    for row in rows:
+        values.setdefault(row.name, []).append(row.label.removeprefix(row.name).removeprefix(", "))
+    return [f"{name} ({'; '.join(found)})" if any(found) else name for name, found in values.items()]
 
 
 def signs(cell: str) -> str:
     """A true minus in numbers; names keep their hyphens."""
     return cell.replace("-", "−") if cell[:1] in ("+", "-") else cell
+
+
+def draw() -> None:
+    for small in SMALL:
+        if small.curve:
+            save_figure(curves(compared(small.record)), IMAGES / f"{small.stem}.png")

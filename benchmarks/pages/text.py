@@ -8,6 +8,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 RECORDS = ROOT / "src" / "bigain" / "records"  # those that come with the package
 
+IMAGES = ROOT / "docs" / "images"
+
 Record = dict[str, Any]
 
 

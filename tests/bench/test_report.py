@@ -10,6 +10,7 @@ from bigain.bench.report import Report, read_report
 from bigain.bench.runner import FILE
 from bigain.bench.store import DecisionRow, Store
 from bigain.bench.tables import markdown
+from bigain.metrics.intervals import Estimate
 from bigain.metrics.paired import holm, mcnemar, share_difference
 
 ROWS = [
@@ -66,6 +67,31 @@ def test_against_a_row_compares_equal_values(folder: Path) -> None:
     assert next(row.agreement for row in report.rows if row.change).hits == 7  # type: ignore[union-attr]
     assert "| against plain |" in markdown(report)
     assert report.dense == "none"
+
+
+def test_against_a_label_compares_all_with_that_setting(folder: Path) -> None:
+    report = read_report(folder, against="merge, ratio 0.5")
+    sides = {label: np.array(right, bool) for label, right in RIGHT.items()}
+    assert {row.label: row.change for row in report.rows} == {"merge, ratio 0.5": None} | {
+        label: share_difference(sides[label], sides["merge, ratio 0.5"])
+        for label in RIGHT
+        if label != "merge, ratio 0.5"
+    }
+
+
+def test_speed_is_the_median_of_the_same_images(tmp_path: Path) -> None:
+    store = Store(tmp_path / FILE)
+    ids = store.begin(experiment(tmp_path, rows=ROWS, tasks=["classify"]))
+    slow = [decision(i, 1)._replace(seconds=2.0 + i, evaluations=20) for i in range(8)]
+    fast = [decision(i, 1)._replace(seconds=(2.0 + i) / (4 if i else 40), evaluations=10) for i in range(8)]
+    store.add_decisions(ids["none"], slow, {})
+    store.add_decisions(ids["merge, ratio 0.3"], fast[::-1], {})  # the same images in another order
+    store.close()
+    rows = {row.label: row.speed for row in read_report(tmp_path).rows}
+    assert rows["none"] is None  # itself
+    assert rows["merge, ratio 0.5"] is None  # not measured
+    assert rows["merge, ratio 0.3"] == Estimate(2.0, 2.0, 20.0, 8)
+    assert "| 2.00 [2.00, 20.00] |" in markdown(read_report(tmp_path))
 
 
 def test_a_small_record_of_several_labels_keeps_the_rankings(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from bigain.bench.runner import FILE
 from bigain.bench.store import DecisionRow, Store
 from bigain.metrics.distances import Difference, Distance, difference
-from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, wilson
+from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, median_interval, wilson
 from bigain.metrics.multilabel import macro_precision, ranking_precision
 from bigain.metrics.paired import holm, mcnemar, share_difference
 from bigain.registry import miss
@@ -31,6 +31,7 @@ class Row:
     agreement: Share | None = None  # same label as the reference
     evaluations: float | None = None  # a decision
     seconds: float | None = None  # an evaluation
+    speed: Estimate | None = None  # the uncompressed model's seconds over these, on the same images
     flops: int | None = None
     saved: float | None = None
     tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
@@ -64,7 +65,7 @@ def find_record(place: Path) -> Path:
 def read_report(place: Path, against: str | None = None) -> Report:
     """Of a run folder or record; `against` names the rows that the others are compared with, value by value.
 
-    Without it all are compared with the uncompressed model.
+    The label of one setting compares all with that one; without it all are compared with the uncompressed model.
     """
     store = Store(find_record(place), read_only=True)
     meta = store.meta()
@@ -86,10 +87,13 @@ def read_report(place: Path, against: str | None = None) -> Report:
 
 
 def partners(found: list[tuple[int, str, dict[str, Any]]], name: str) -> dict[str, str | None]:
-    """For each setting the one called `name` with the same swept values."""
+    """For each setting the one called `name` with the same swept values, or the one that has `name` as its label."""
+    labels = [label for _, label, _ in found]
+    if name in labels:
+        return dict.fromkeys(labels, name)
     known = list(dict.fromkeys(spec["name"] for _, _, spec in found))
     if name not in known:
-        raise ValueError(miss("row to compare with", name, known))
+        raise ValueError(miss("row to compare with", name, [*known, *labels]))
     own = [(label, spec["values"]) for _, label, spec in found if spec["name"] == name]
     return {label: next((other for other, values in own if values == spec["values"]), None) for _, label, spec in found}
 
@@ -116,6 +120,8 @@ def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, 
     row |= {"flops": flops, "tokens": own.measures.get("tokens"), "samples": own.measures.get("samples")}
     if flops and dense and dense.measures.get("flops"):
         row["saved"] = 1 - flops / dense.measures["flops"]
+    if own.decisions and dense and own is not dense and dense.decisions:
+        row["speed"] = speed(own.decisions, dense.decisions)
     return Row(**row)
 
 
@@ -141,6 +147,13 @@ def comparison(own: Decisions, other: Decisions) -> dict[str, Any]:
     a, b = (np.array([right(side[name]) for name in names]) for side in (own, other))
     same = sum(own[name].predicted == other[name].predicted for name in names)
     return {"change": share_difference(a, b), "p": mcnemar(a, b).p, "agreement": wilson(same, len(names))}
+
+
+def speed(own: Decisions, dense: Decisions) -> Estimate | None:
+    """How many times as fast an evaluation is as the uncompressed model's: the median of the images both have seen."""
+    pairs = [(own[name], dense[name]) for name in sorted(own.keys() & dense.keys())]
+    ratios = [b.seconds / b.evaluations * a.evaluations / a.seconds for a, b in pairs if a.seconds]
+    return median_interval(np.array(ratios)) if ratios else None
 
 
 def distance_changes(own: dict[str, Any], other: dict[str, Any]) -> dict[str, Difference]:

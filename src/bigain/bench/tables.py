@@ -32,6 +32,10 @@ def signed(found: Estimate | None) -> str:
     return f"{100 * found.value:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
 
 
+def span(found: Estimate) -> str:
+    return f"[{found.low:.2f}, {found.high:.2f}]"
+
+
 def sample(row: Row, key: str) -> Any:
     return (row.samples or {}).get(key)
 
@@ -71,6 +75,7 @@ def columns(report: Report) -> list[Column]:
         Column("spectrum dB", lambda r: f"{sample(r, 'spectral_distance'):.2f}" if r.samples else ""),
         Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
         Column("saved %", lambda r: percent(r.saved)),
+        Column("times as fast", lambda r: "" if r.speed is None else f"{r.speed.value:.2f} {span(r.speed)}"),
         Column("tokens", shortened),
         *(paper_column(key) for key in paper_keys(report.rows)),
     ]

@@ -37,7 +37,11 @@ def report(
     ] = "markdown",
     against: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Compare with the row of this name, value by value; default: uncompressed."),
+        typer.Option(
+            metavar="NAME",
+            help="Compare with the row of this name, value by value, or with the setting of this label; "
+            "default: uncompressed.",
+        ),
     ] = None,
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="FOLDER", help="Write the table and figures there, too.")
