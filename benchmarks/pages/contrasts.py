@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import t
 from text import points
 
 from bigain.bench.report import Report, read_report
 from bigain.bench.store import Store
+from bigain.metrics.distances import Difference, Distance, difference
 from bigain.metrics.intervals import Estimate
 from bigain.metrics.paired import mean_difference
 
@@ -63,8 +65,42 @@ def means(record: Path, ours: str, theirs: str, values: list[float], variable: s
     return ours_right, theirs_right
 
 
-def distance_contrast(record: Path, ours: str, theirs: str) -> list[str]:
-    """Of Fréchet distances of images from the same seeds, with standard errors; below zero, ours are nearer to real."""
-    rows = [row for row in compared(record, theirs).rows if row.name == ours]
-    changes = [(row.distance_changes or {})["FD-fashion"] for row in rows]
-    return [f"{ours} − {theirs}", *(f"{found.value:+.2f} ± {found.error:.2f}".replace("-", "−") for found in changes)]
+class DistanceContrast(NamedTuple):
+    """Distances to real images of `ours` less those of `theirs`, at each value and in the mean; the same seeds."""
+
+    ours: str
+    theirs: str
+    each: list[Difference]
+    mean: Difference
+    halves: int
+    family: int
+
+    @property
+    def verdict(self) -> int:
+        """1: nearer to real images beyond chance in the mean, -1: farther, 0: neither is shown."""
+        limit = t.ppf(1 - 0.025 / self.family, self.halves - 1) * self.mean.error
+        return int(self.mean.value < -limit) - int(self.mean.value > limit)
+
+    def cells(self) -> list[str]:
+        found = (*self.each, self.mean)
+        numbers = (f"{one.value:+.2f} ± {one.error:.2f}".replace("-", "−") for one in found)
+        return [f"{self.ours} − {self.theirs}", *numbers]
+
+
+@functools.cache
+def distance_contrast(
+    record: Path, ours: str, theirs: str, variable: str = "ratio", family: int = 1
+) -> DistanceContrast:
+    """Of Fréchet distances; halves of the images are the same everywhere, so that their mean has a paired error too."""
+    rows = [row for row in compared(record).rows if row.samples]
+    places = {(row.name, row.values.get(variable)): Distance(**(row.samples or {})["FD-fashion"]) for row in rows}
+    pairs = [(found, places[theirs, value]) for (name, value), found in places.items() if name == ours]
+    mean = difference(*(averaged([pair[side] for pair in pairs]) for side in (0, 1)))
+    halves = len(pairs[0][0].parts)
+    return DistanceContrast(ours, theirs, [difference(*pair) for pair in pairs], mean, halves, family)
+
+
+def averaged(found: list[Distance]) -> Distance:
+    """Of several settings, half by half."""
+    parts = np.mean([one.parts for one in found], axis=0)
+    return found[0]._replace(value=float(np.mean([one.value for one in found])), parts=tuple(parts.tolist()))

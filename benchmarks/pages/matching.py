@@ -43,7 +43,8 @@ def quality() -> str:
     for name in MAIN:
         accuracy = accuracy_contrast(MAIN[name], "gated merge, local", "gated merge", "ratio")
         rows.append([name, "accuracy, points", *accuracy.cells()[1:]])
-        rows.append([name, "FD-fashion", *distance_contrast(MAIN[name], "gated merge, local", "gated merge")[1:], ""])
+        distance = distance_contrast(MAIN[name], "gated merge, local", "gated merge")
+        rows.append([name, "FD-fashion", *distance.cells()[1:]])
     return table(["model", "local less exact", *(f"ratio {ratio}" for ratio in RATIOS), "mean"], rows)
 
 
