@@ -24,6 +24,6 @@ if options.folder is None:
         Image.fromarray(example.image).save(place)
 paths, denoiser = sorted(options.folder.rglob("*.png")), bigain.load(options.model)
 classifier = bigain.DiffusionClassifier(denoiser, options.classes or denoiser.classes, "race(confidence=0.5)")
-with bigain.compress(denoiser.network, options.operator, groups="input"):
+with bigain.compress(denoiser, options.operator, groups="input"):
     for path, decision in zip(paths, classifier(paths), strict=True):
         print(f"{path}: {decision.label} (margin {decision.margin:.5f} ± {decision.margin_error:.5f})")

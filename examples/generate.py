@@ -19,7 +19,7 @@ options = parser.parse_args()
 denoiser = bigain.load(options.model, device=options.device)
 sampling = Sampling(steps=options.steps)
 plain = generate(denoiser, options.subjects, sampling)
-with bigain.compress(denoiser.network, options.operator, groups="input") as handle:
+with bigain.compress(denoiser, options.operator, groups="input") as handle:
     compressed = generate(denoiser, options.subjects, sampling)
     print(handle.status())
 contact_sheet(plain, columns=len(plain)).save("plain.png")

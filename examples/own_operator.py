@@ -26,5 +26,5 @@ class EveryRow:
 if __name__ == "__main__":
     denoiser = bigain.load("fashion-unet")
     classifier = bigain.DiffusionClassifier(denoiser, denoiser.classes, "exhaustive(2)")
-    with bigain.compress(denoiser.network, "every_row(step=2)") as handle:
+    with bigain.compress(denoiser, "every_row(step=2)") as handle:
         print(classifier([torch.zeros(1, 32, 32)])[0], handle.status(), sep="\n")

@@ -384,9 +384,9 @@ def test_a_model_of_an_unknown_family():
 
 @pytest.mark.parametrize("given", [SimpleNamespace(vae=AutoencoderKL()), None, "model", 3])
 def test_a_pipeline_without_a_denoiser(given):
-    with pytest.raises(TypeError, match=r"is neither a model nor a pipeline with a unet or a transformer"):
+    with pytest.raises(TypeError, match=r"is neither a model, nor what bigain.load gives, nor a pipeline with a unet"):
         bigain.compress(given, MERGE)
-    with pytest.raises(TypeError, match=r"is neither a model nor a pipeline with a unet or a transformer"):
+    with pytest.raises(TypeError, match=r"is neither a model, nor what bigain.load gives, nor a pipeline with a unet"):
         bigain.restore(given)
 
 

@@ -33,6 +33,7 @@ def render() -> dict[Path, str]:
             which_matching(),
             performance.compiled(),
             performance.classifying(),
+            performance.starting(),
         ],
     }
     found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}

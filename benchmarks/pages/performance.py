@@ -161,3 +161,20 @@ The bound is "the network alone": the same number of evaluations in batches of 5
 gain without other statistics is small, because a plain loop spends its time in the network, too; a race gains more
 because it evaluates less ([results](results.md)). `groups="input"` makes one plan for all classes of
 an image's trial."""
+
+
+def starting() -> str:
+    record = read("startup")
+    rows = [
+        [row["step"] if row["step"].startswith("import of") else f"`{row['step']}`", f"{row['seconds']:.2f}",
+         "–".join(f"{end:.2f}" for end in row["quartiles"])]
+        for row in record["rows"]
+    ]  # fmt: skip
+    return f"""## Starting
+
+Seconds in a new process, medians and quartiles of {record["rounds"]} processes ({record["machine"]}, torch
+{record["versions"]["torch"]}, diffusers {record["versions"]["diffusers"]}; `python benchmarks/startup.py`):
+
+{table(["step", "s", "quartiles"], rows)}
+
+`import bigain` leaves diffusers alone; the first `bigain.load` of a process imports it."""

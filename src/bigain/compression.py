@@ -30,6 +30,8 @@ class Handle:
         return self._job.operator
 
     def __enter__(self) -> "Handle":
+        if self._job.removed:
+            raise RuntimeError("this operator was taken off already; call compress again, or use handle.paused()")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -51,7 +53,10 @@ class Handle:
             self._job.active = before and not self._job.removed
 
     def reset(self, start: int = 0) -> None:
-        """Start the drawn patterns anew, as if just attached, or as if `start` passes had gone before."""
+        """Start the drawn patterns anew, as if just attached, or as if `start` passes had gone before.
+
+        The number of passes is the model's: other operators that draw on it start anew, too.
+        """
         self._job.probe.count.fill_(start)
 
     def status(self) -> Status:
@@ -78,11 +83,11 @@ def compress(
     """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator.
 
     `where` chooses the sites (by default the self-attentions of the finest grid of a U-Net, of the first 12 of 28
-    blocks of a DiT): a `Where`, a function of a `Site`, or text such as `part="down"`. `reuse="stage"` plans once in
-    each stage of a forward pass. `groups=g` lets g consecutive rows of a batch share one plan, `groups="halves"`
-    rows i and i + B/2, which are the two halves of classifier-free guidance, and `groups="input"` rows with the same
-    noisy input: the classes of a trial, the two halves in `bigain generate` (other callers say so with
-    `backbones.probe.same_input`; rows of which nothing is said have each their own plan).
+    blocks of a DiT): a `Where`, text such as `part="down"`, or a function of a `Site`, asked about self-attentions.
+    `reuse="stage"` plans once in each stage of a forward pass. `groups=g` lets g consecutive rows of a batch share one
+    plan, `groups="halves"` rows i and i + B/2, which are the two halves of classifier-free guidance, and
+    `groups="input"` rows with the same noisy input: the classes of a trial, the two halves in `bigain generate` (other
+    callers say so with `backbones.probe.same_input`; rows of which nothing is said have each their own plan).
     """
     model = find_model(model_or_pipeline)
     family = family_of(model)
@@ -126,7 +131,7 @@ def as_where(where: Where | Callable[[Site], bool] | str | None) -> Where:
         return where or Where()
     if isinstance(where, str):
         return parse_where(where)
-    if callable(where):
+    if callable(where) and not isinstance(where, type):
         return Where(only=where)
     raise TypeError(f"where is a Where, a function of a Site or text; got {where!r}")
 

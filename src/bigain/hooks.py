@@ -43,6 +43,11 @@ class Job:
         self.removed = False
         self.warned = False
 
+    def on(self) -> bool:
+        """Switched on in this forward pass; what was recomputed for a backward is what it was, also after `paused`."""
+        block = self.probe.current()
+        return self.active if block is None else block.forward.on.setdefault(self.key, self.active)
+
     @torch.no_grad()
     def plan(self, site: Site, block: BlockCall, x: Tensor) -> tuple[Plan, bool]:
         """The plan for a site, and whether it had to be made: one for each block, or each stage with reuse."""
@@ -75,7 +80,11 @@ class Job:
             return forward.alike
         size = 2 if self.groups == "halves" else self.groups
         if len(x) % size:
-            raise ValueError(f"groups={self.groups!r} needs a batch of a multiple of {size} rows; got {len(x)}")
+            why = "; does the pipeline run without guidance (guidance_scale of 1, guess mode)? Leave groups out then"
+            raise ValueError(
+                f"groups={self.groups!r} needs a batch of a multiple of {size} rows; got {len(x)}"
+                + (why if self.groups == "halves" else "")
+            )
         number = numbers(len(x), x.device)
         count = len(x) // size
         return Alike(number % count if self.groups == "halves" else number // size, count)
@@ -115,10 +124,17 @@ class SiteHook:
 
     def before(self, module: Any, args: Any, kwargs: Any) -> Any:
         self.local.plan = None
-        if not self.job.active:
+        if not self.job.on():
             return None
         x = args[0] if args else kwargs["hidden_states"]
-        plan, planned = self.job.plan(self.site, self.job.probe.block(), x)
+        block = self.job.probe.block()
+        if x.shape[:2] != block.x.shape[:2]:
+            raise RuntimeError(
+                f"{self.site.name} got {tuple(x.shape[:2])} rows and tokens of its block's {tuple(block.x.shape[:2])}; "
+                "a part of them (chunked feed-forward) cannot be compressed: switch chunking off, or leave the module "
+                "out with where="
+            )
+        plan, planned = self.job.plan(self.site, block, x)
         self.local.plan = plan
         queries, context = plan.queries(x), plan.context(x)
         new: dict[str, Any] = {}
@@ -127,6 +143,8 @@ class SiteHook:
             bias = plan.key_bias(x)
             if kwargs.get("attention_mask") is not None:
                 raise ValueError(f"{self.site.name} was given an attention mask, which compressed tokens cannot follow")
+            if context is not None or bias is not None:
+                check_processor(self.site.name, module)
             if context is not None:
                 split_fused(module)
                 new["encoder_hidden_states"] = context
@@ -134,8 +152,12 @@ class SiteHook:
                 new["attention_mask"] = bias
         elif self.site.kind == "cross":
             text = text_length(kwargs)
+            if kwargs.get("ip_adapter_masks") is not None and queries.shape[1] < x.shape[1]:
+                raise ValueError(
+                    f"{self.site.name} was given masks of an IP-Adapter, which merged tokens cannot follow; leave "
+                    '"cross" out of where\'s module='
+                )
         keys = queries.shape[1] if context is None else context.shape[1]
-        block = self.job.probe.block()
         alike = self.job.alike(x, block.forward) if planned else None
         sharing = (len(x) // alike.inputs if alike else 1) if planned else 0
         self.seen = Seen(block.grid, x.shape[1], queries.shape[1], keys, text, sharing)
@@ -147,6 +169,15 @@ class SiteHook:
         plan: Plan | None = self.local.plan
         self.local.plan = None
         return None if plan is None else plan.restore(output)
+
+
+def check_processor(name: str, attention: Any) -> None:
+    """Perturbed-attention guidance computes self-attention by itself, whatever it is handed as keys or as a mask."""
+    if type(attention.processor).__name__.startswith("PAG"):
+        raise ValueError(
+            f"{name} runs perturbed-attention guidance, which takes neither other keys nor weights; there take an "
+            "operator that merges, without weighted=True, or leave the layer out with where="
+        )
 
 
 def text_length(kwargs: dict[str, Any]) -> int:

@@ -7,7 +7,7 @@ tomesd.apply_patch(pipe, ratio=0.5)
 from typing import TypeVar
 
 from bigain.backbones.family import family_of, find_model
-from bigain.backbones.site import Site, Where
+from bigain.backbones.site import Where, choose
 from bigain.compression import compress, restore
 from bigain.operators.tome import ToMe
 
@@ -33,21 +33,20 @@ def apply_patch(
     if max_downsample not in (1, 2, 4, 8):
         raise ValueError(f"max_downsample is 1, 2, 4 or 8; got {max_downsample!r}")
     operator = ToMe(ratio, window=(sy, sx), pattern="random" if use_rand else "corner")
-    restore(model)
-    finest = min(site.level for site in sites_of(model) if site.kind in modules)
+    found = find_model(model)
+    family = family_of(found)
+    sites = family.sites(found)
+    finest = min((site.level for site in sites if site.kind in modules), default=1)
     if finest > max_downsample:
         raise ValueError(
             f"max_downsample={max_downsample} reaches no attention of this model, whose finest is down-sampled by "
             f"{finest}; take max_downsample={finest}"
         )
     where = Where(only=lambda site: site.level <= max_downsample, module=modules)
-    compress(model, operator, where=where)
+    choose(sites, where, family.default(sites), type(found).__name__)  # complains before anything is taken off
+    restore(found)
+    compress(found, operator, where=where)
     return model
-
-
-def sites_of(model: object) -> list[Site]:
-    found = find_model(model)
-    return family_of(found).sites(found)
 
 
 def remove_patch(model: M) -> M:

@@ -39,17 +39,21 @@ def family_of(model: nn.Module) -> Family:
         if names & set(family.models):
             return family
     known = ", ".join(name for family in FAMILIES for name in family.models)
-    raise TypeError(f"{type(model).__name__} is of no supported family; supported: {known}")
+    raise TypeError(
+        f"{type(model).__name__} is of no supported family; supported: {known}. Of a wrapper, pass the model inside "
+        "(.module, .get_base_model(), each of .nets)"
+    )
 
 
 def find_model(model_or_pipeline: Any) -> nn.Module:
-    """The denoiser of a pipeline, or the model itself; a compiled wrapper is taken off."""
+    """The denoiser of a pipeline, the network of a `Denoiser`, or the model; a compiled wrapper is taken off."""
     found = model_or_pipeline
     if not isinstance(found, nn.Module):
-        parts = [getattr(found, name, None) for name in ("unet", "transformer")]
+        parts = [getattr(found, name, None) for name in ("unet", "transformer", "network")]
         found = next((part for part in parts if isinstance(part, nn.Module)), None)
         if found is None:
             raise TypeError(
-                f"{type(model_or_pipeline).__name__} is neither a model nor a pipeline with a unet or a transformer"
+                f"{type(model_or_pipeline).__name__} is neither a model, nor what bigain.load gives, nor a pipeline "
+                "with a unet or a transformer"
             )
     return getattr(found, "_orig_mod", found)

@@ -54,6 +54,7 @@ class Pass:
         self.draw = draw
         self.alike = alike
         self.plans: dict[str, Plan] = {}
+        self.on: dict[str, bool] = {}  # which jobs were switched on when this pass first came to them
 
 
 class BlockCall(NamedTuple):
@@ -90,17 +91,25 @@ class Probe:
             block.register_forward_pre_hook(self.enter_block, with_kwargs=True)
             block.register_forward_hook(self.leave_block)
 
-    def block(self) -> BlockCall:
-        """What the block that is running in this thread was told."""
+    def current(self) -> BlockCall | None:
+        """What the block that is running in this thread was told, if it was told anything."""
         found: BlockCall | None = getattr(self.local, "block", None)
+        return found
+
+    def block(self) -> BlockCall:
+        found = self.current()
         if found is None:
             raise RuntimeError(
-                f"a compressed block of {self.model_class} was called without its model; call the model itself"
+                f"a compressed block of {self.model_class} was called without its model; call the model itself. With "
+                "gradient checkpointing, call backward before what you compress next"
             )
         return found
 
     def enter_model(self, model: nn.Module, args: Any, kwargs: Any) -> Any:
+        self.local.block = None  # of a call that an error ended
         latents = self._argument(self.family.latents, args, kwargs)
+        if latents is None:
+            return None  # the model itself says what is missing
         t = self._argument("timestep", args, kwargs)
         if t is not None:
             t = torch.as_tensor(t, device=latents.device).reshape(-1).expand(latents.shape[0])

@@ -48,8 +48,17 @@ class Where:
         for kind in several(self.module):
             if kind not in KINDS:
                 raise ValueError(miss("module", kind, KINDS))
+        for name in ("level", "tokens", "index"):
+            if not all(type(value) is int for value in several(getattr(self, name))):
+                raise TypeError(f"{name} is an int or several; got {getattr(self, name)!r}")
         if self.only is not None and not callable(self.only):
             raise TypeError(f"only is a function of a Site, got {self.only!r}")
+
+    def __str__(self) -> str:
+        """What was given."""
+        given = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        shown = [f"{name}={getattr(value, '__name__', repr(value))}" for name, value in given if value is not None]
+        return f"Where({', '.join(shown)})"
 
     @property
     def free(self) -> bool:
@@ -61,7 +70,9 @@ def parse_where(text: str) -> Where:
     call = text if text.strip().startswith("where") else f"where({text})"
     names = [field.name for field in fields(Where) if field.name != "only"]
     try:
-        _, args, kwargs = parse_call(call, "choice of sites")
+        name, args, kwargs = parse_call(call, "choice of sites")
+        if name != "where":
+            raise ValueError(name)
     except ValueError:
         raise ValueError(
             f"cannot read the choice of sites {text!r}; write it like part='down' or level=1, module=('self', 'mlp'). "
@@ -99,8 +110,12 @@ def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], mod
     if where.only is not None:
         of_kind = [site for site in of_kind if where.only(site)]
     if not of_kind:
-        listed = "\n".join(f"  {site.name} ({site.part}, level {site.level}, index {site.index})" for site in sites)
-        raise ValueError(f"{where} matches no site of {model}; it has:\n{listed}")
+        listed = "\n".join(
+            f"  {site.name} ({site.kind}, {site.part}, level {site.level}, index {site.index})" for site in sites
+        )
+        others = sorted({site.kind for site in sites if where.only and where.only(site)} - {*several(where.module)})
+        hint = f"; it would match {', '.join(others)} sites: name them in module=" if others else ""
+        raise ValueError(f"{where} matches no site of {model}{hint}; it has:\n{listed}")
     return of_kind
 
 

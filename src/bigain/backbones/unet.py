@@ -39,7 +39,7 @@ def spatial(model: Any) -> list[nn.Module]:
 
 
 def finest(found: list[Site]) -> Any:
-    level = min((site.level for site in found), default=1)
+    level = min((site.level for site in found if site.kind == "self"), default=1)
     return lambda site: site.level == level
 
 

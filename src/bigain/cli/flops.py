@@ -54,6 +54,8 @@ def flops(
     from bigain.backbones.site import native_size
     from bigain.bench.cost import count_flops
 
+    if reuse and not operator:
+        raise ValueError("--reuse goes with --operator; the table without one has both where it matters")
     network: Any = build_meta(model)
     size = parse_size(latent) if latent else None
     height, width = size or native_size(network)

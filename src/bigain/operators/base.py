@@ -129,4 +129,6 @@ def check_factor(factor: int) -> None:
 
 def check_cells(window: Window, grid: Grid) -> None:
     if window.cells(grid).tokens == 0:
-        raise ValueError(f"a grid of {grid} tokens has no whole cell of {window}; take a smaller window")
+        raise ValueError(
+            f"a grid of {grid} tokens has no whole cell of {window}; take a smaller window, or finer sites with where="
+        )

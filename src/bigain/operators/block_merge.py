@@ -51,10 +51,10 @@ class BlockMerge:
 
     def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
         window, grid = as_window(self.window), call.grid
-        check_cells(window, grid)
         merged = int(grid.tokens * self.ratio) // (window.tokens - 1)
         if merged == 0:
             return Identity()
+        check_cells(window, grid)
         tiles = window.cells(grid).tokens
         if merged > tiles:
             largest = tiles * (window.tokens - 1) / grid.tokens

@@ -86,6 +86,7 @@ def pool(grid: Grid, factor: int, alpha: Tensor | float) -> Pooled | Identity:
     coarse = Grid(grid.height // factor, grid.width // factor)
     if coarse.tokens == 0:
         raise ValueError(
-            f"factor {factor} is larger than a side of the grid of {grid} tokens; the largest is {min(grid)}"
+            f"factor {factor} is larger than a side of the grid of {grid} tokens; the largest is {min(grid)}; "
+            "take that, or finer sites with where="
         )
     return Pooled(grid, coarse, alpha)
