@@ -82,16 +82,44 @@ def test_against_a_label_compares_all_with_that_setting(folder: Path) -> None:
 def test_speed_is_the_median_of_the_same_images(tmp_path: Path) -> None:
     store = Store(tmp_path / FILE)
     ids = store.begin(experiment(tmp_path, rows=ROWS, tasks=["classify"]))
-    slow = [decision(i, 1)._replace(seconds=2.0 + i, evaluations=20) for i in range(8)]
-    fast = [decision(i, 1)._replace(seconds=(2.0 + i) / (4 if i else 40), evaluations=10) for i in range(8)]
+    slow = [decision(i, 1)._replace(seconds=2.0 * 10, evaluations=10) for i in range(16)]
+    rates = [1.0, 0.5, 0.4, 0.8, 0.1, 2.0, 1.6, 1.25]  # of pieces of two images, whose evaluations differ
+    fast = [decision(i, 1)._replace(seconds=rates[i // 2] * (7 + i), evaluations=7 + i) for i in range(16)]
     store.add_decisions(ids["none"], slow, {})
     store.add_decisions(ids["merge, ratio 0.3"], fast[::-1], {})  # the same images in another order
     store.close()
     rows = {row.label: row.speed for row in read_report(tmp_path).rows}
     assert rows["none"] is None  # itself
     assert rows["merge, ratio 0.5"] is None  # not measured
-    assert rows["merge, ratio 0.3"] == Estimate(2.0, 2.0, 20.0, 8)
-    assert "| 2.00 [2.00, 20.00] |" in markdown(read_report(tmp_path))
+    assert rows["merge, ratio 0.3"] == Estimate(2.25, 1.0, 20.0, 8)  # one ratio a piece
+    assert "| 2.25 [1.00, 20.00] |" in markdown(read_report(tmp_path))
+
+
+def test_settings_that_share_no_image_are_not_compared(tmp_path: Path) -> None:
+    store = Store(tmp_path / FILE)
+    ids = store.begin(experiment(tmp_path, rows=ROWS, tasks=["classify"]))
+    store.add_decisions(ids["none"], [decision(0, 1)], {})
+    store.add_decisions(ids["merge, ratio 0.3"], [decision(1, 1)], {})
+    store.close()
+    rows = {row.label: row for row in read_report(tmp_path).rows}
+    assert rows["merge, ratio 0.3"].change is None
+    assert rows["merge, ratio 0.3"].accuracy is not None
+
+
+def test_a_record_replaces_records_only(folder: Path, tmp_path: Path) -> None:
+    store = Store(folder / FILE, read_only=True)
+    with pytest.raises(ValueError, match="is the run itself; name another file"):
+        store.write_record(folder / FILE)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    with pytest.raises(ValueError, match=r"notes\.txt is there already and is no record"):
+        store.write_record(notes)
+    assert notes.read_text() == "mine"
+    for _ in range(2):
+        store.write_record(tmp_path / "small.sqlite")
+    store.close()
+    assert read_report(tmp_path / "small.sqlite") == read_report(folder)
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_small_record_of_several_labels_keeps_the_rankings(tmp_path: Path) -> None:

@@ -42,6 +42,17 @@ def test_all_modes(mode: str, frame: Frame) -> None:
     assert found.max() <= 1
 
 
+def test_sixteen_bits_are_scaled() -> None:
+    pixels = np.random.default_rng(2).integers(0, 256, (28, 28), dtype=np.uint8)
+    assert torch.equal(to_tensor(Image.fromarray(pixels.astype(np.uint16) * 257), GREY), to_tensor(pixels, GREY))
+
+
+@pytest.mark.parametrize("mode", ["I", "F"])
+def test_values_without_a_white_are_refused(mode: str) -> None:
+    with pytest.raises(ValueError, match=f"mode {mode} does not say which value is white"):
+        to_tensor(Image.new(mode, (28, 28)), GREY)
+
+
 def test_transparency_is_white() -> None:
     assert (to_tensor(Image.new("RGBA", (16, 16), (0, 0, 0, 0)), COLOUR) == 1).all()
 

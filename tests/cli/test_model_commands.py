@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 from commands import invoke, picture_folders, run, run_json
+from PIL import Image
 
 
 def test_classify_folders_with_a_bad_file(tmp_path: Path, small_model: Path) -> None:
     root = picture_folders(tmp_path, 5)
     (root / "bad.png").write_bytes(b"no picture")
     words = ("classify", root, "--model", small_model, "--policy", "exhaustive(2)", "--top", "2")
-    more = ("--operator", "gated_merge(0.5)", "--out", tmp_path / "r.csv")
+    more = ("--operator", "gated_merge(0.5)", "--out", tmp_path / "new" / "r.csv")
     found = run_json(*words, *more, code=1)
     assert found.keys() == {"results", "unreadable", "accuracy"}
     assert len(found["results"]) == 5
@@ -20,7 +21,7 @@ def test_classify_folders_with_a_bad_file(tmp_path: Path, small_model: Path) -> 
     assert found["accuracy"].keys() == {"hits", "n", "low", "high", "value"}
     assert found["accuracy"]["n"] == 5
     assert list(found["unreadable"]) == [str(root / "bad.png")]
-    assert len((tmp_path / "r.csv").read_text().splitlines()) == 6
+    assert len((tmp_path / "new" / "r.csv").read_text().splitlines()) == 6
 
 
 def test_what_is_left_out_is_named_on_standard_error(tmp_path: Path, small_model: Path) -> None:
@@ -74,6 +75,9 @@ def test_classify_own_labels_and_globs(tmp_path: Path, small_model: Path) -> Non
         ((".", "--device", "cdua"), "did you mean 'cuda'", 2),
         ((".", "--device", "cuda:99"), "'cuda:99' cannot be used here", 2),
         ((".", "--model", "fashion-unt"), "did you mean 'fashion-unet'", 2),
+        ((".", "--prompts", "a photo"), "prompts is a text with one {} for the class", 2),
+        ((".", "--prompts", "{} and {}"), "prompts is a text with one {} for the class", 2),
+        ((".", "--classes", ",".join(["bag", "hat" * 100])), "no class 'hat", 2),  # too long for the name of a file
     ],
 )
 def test_classify_says_what_is_wrong(
@@ -82,6 +86,22 @@ def test_classify_says_what_is_wrong(
     root = str(picture_folders(tmp_path, 1))
     given = [root if word == "." else word for word in words]
     assert text in run("classify", "--model", small_model, *given, code=code).replace(" │ │ ", " ")
+
+
+def test_what_cannot_be_shown_to_the_model_is_left_out(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path, 1)
+    Image.new("LAB", (28, 28)).save(root / "lab.tif")
+    Image.new("F", (28, 28)).save(root / "float.tif")
+    found = run_json("classify", root, "--model", small_model, "--policy", "exhaustive(1)", code=1)
+    assert len(found["results"]) == 1
+    assert {Path(name).name for name in found["unreadable"]} == {"lab.tif", "float.tif"}
+
+
+def test_a_name_with_brackets_is_no_glob(tmp_path: Path, small_model: Path) -> None:
+    for name in ("1.png", "[1].png"):
+        Image.new("L", (28, 28)).save(tmp_path / name)
+    words = ("classify", tmp_path / "1.png", tmp_path / "[1].png", "--model", small_model, "--policy", "exhaustive(1)")
+    assert len(run_json(*words)["results"]) == 2
 
 
 def test_informative_trials_need_a_measurement(tmp_path: Path, small_model: Path) -> None:

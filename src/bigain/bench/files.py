@@ -11,7 +11,7 @@ from PIL import Image
 
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
-from bigain.classify.images import to_pil
+from bigain.classify.images import to_tensor
 from bigain.metrics.intervals import Share, wilson
 
 ENDINGS = set(Image.registered_extensions())
@@ -42,7 +42,10 @@ def find_images(words: Sequence[str], classes: Sequence[str | int]) -> list[Imag
     found: dict[Path, ImageFile] = {}
     names = {str(name).replace("/", "_"): str(name) for name in classes}  # no slash in a folder's name
     for word in words:
-        paths = [Path(p) for p in sorted(glob.glob(word, recursive=True))] or [Path(word)]
+        literal = [Path(word)]  # a name may have brackets in it
+        paths = (
+            literal if literal[0].exists() else [Path(p) for p in sorted(glob.glob(word, recursive=True))] or literal
+        )
         for path in paths:
             if not path.exists():
                 raise FileNotFoundError(f"no file, folder or glob {word!r}")
@@ -64,7 +67,7 @@ def classify_files(
     pictures, readable, unreadable = [], [], {}
     for file in files:
         try:
-            pictures.append(to_pil(file.path))
+            pictures.append(to_tensor(file.path, classifier.denoiser.frame))
             readable.append(file)
         except ValueError as error:
             unreadable[str(file.path)] = str(error)

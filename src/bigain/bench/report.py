@@ -144,16 +144,21 @@ def classification(own: Decisions) -> dict[str, Any]:
 def comparison(own: Decisions, other: Decisions) -> dict[str, Any]:
     """On the images that both have seen."""
     names = sorted(own.keys() & other.keys())
+    if not names:  # two processes may be at different images
+        return {}
     a, b = (np.array([right(side[name]) for name in names]) for side in (own, other))
     same = sum(own[name].predicted == other[name].predicted for name in names)
     return {"change": share_difference(a, b), "p": mcnemar(a, b).p, "agreement": wilson(same, len(names))}
 
 
 def speed(own: Decisions, dense: Decisions) -> Estimate | None:
-    """How many times as fast an evaluation is as the uncompressed model's: the median of the images both have seen."""
+    """How many times as fast an evaluation is as the uncompressed model's, on the images both have seen: the median.
+
+    Images are timed a piece at a time, so that all of a piece have one ratio, which counts once.
+    """
     pairs = [(own[name], dense[name]) for name in sorted(own.keys() & dense.keys())]
-    ratios = [b.seconds / b.evaluations * a.evaluations / a.seconds for a, b in pairs if a.seconds]
-    return median_interval(np.array(ratios)) if ratios else None
+    ratios = {round(b.seconds / b.evaluations * a.evaluations / a.seconds, 9) for a, b in pairs if a.seconds}
+    return median_interval(np.array(list(ratios))) if ratios else None
 
 
 def distance_changes(own: dict[str, Any], other: dict[str, Any]) -> dict[str, Difference]:

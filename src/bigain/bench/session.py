@@ -129,6 +129,13 @@ def step_numbers(text: str) -> str | tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else text
 
 
+def is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # many names are too long for one of a file
+        return False
+
+
 def class_names(text: str | None, denoiser: Denoiser) -> list[str | int]:
     """Names from a comma-separated text, from a file with one a line, or the model's own.
 
@@ -139,8 +146,8 @@ def class_names(text: str | None, denoiser: Denoiser) -> list[str | int]:
         if own is None:
             raise ValueError("this model has no classes of its own; name them with --classes")
         return list(own)
-    if Path(text).suffix in (".txt", ".csv") and not Path(text).is_file():
+    if Path(text).suffix in (".txt", ".csv") and not is_file(text):
         raise FileNotFoundError(f"no file {text} with names of classes, one a line")
-    parts = Path(text).read_text().splitlines() if Path(text).is_file() else text.split(",")
+    parts = Path(text).read_text().splitlines() if is_file(text) else text.split(",")
     names = [part.strip() for part in parts if part.strip()]
     return [int(name) if name.isdigit() and not denoiser.by_text else name for name in names]

@@ -13,6 +13,7 @@ import numpy as np
 
 from bigain.bench.experiment import Experiment, Setting
 
+MAGIC = b"SQLite format 3"
 SCHEMA = """
 create table if not exists meta (key text primary key, value text not null);
 create table if not exists sessions (started text, ended text, facts text not null);
@@ -184,14 +185,20 @@ class Store:
 
     def write_record(self, path: Path) -> None:
         """A small copy for keeping: all that a report needs, without the errors of each trial."""
-        path.unlink(missing_ok=True)
-        self.base.execute("vacuum into ?", (str(path),))
-        with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+        if path.exists() and path.samefile(self.path):
+            raise ValueError(f"{path} is the run itself; name another file for the small copy of its record")
+        if path.exists() and path.read_bytes()[: len(MAGIC)] != MAGIC:
+            raise ValueError(f"{path} is there already and is no record; name another file")
+        part = path.with_name(f".{path.name}.part")
+        part.unlink(missing_ok=True)
+        self.base.execute("vacuum into ?", (str(part),))
+        with closing(sqlite3.connect(part, isolation_level=None)) as copy:
             copy.execute("update decisions set errors = null, steps = '[]'")
             (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
             if not several:  # then reports look at the winner only
                 copy.execute("update decisions set ranking = '[]', chances = '[]'")
             copy.execute("vacuum")
+        part.replace(path)
 
 
 def pack(errors: np.ndarray | None) -> bytes | None:

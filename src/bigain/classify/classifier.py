@@ -81,8 +81,12 @@ class DiffusionClassifier:
         self.seed = seed
         self.trials = check_steps(denoiser.measured_steps() if trials == "informative" else trials, self.timesteps)
         self.batch_size = check_batch_size(batch_size, denoiser)
+        if prompts.count("{}") != 1:
+            raise ValueError(
+                f'prompts is a text with one {{}} for the class, like "a photo of a {{}}"; got {prompts!r}'
+            )
         self.condition = denoiser.conditions(
-            [prompts.format(name) if isinstance(name, str) else name for name in self.classes]
+            [prompts.replace("{}", name) if isinstance(name, str) else name for name in self.classes]
         )
         self.remember_prompts = remember_prompts and can_remember(denoiser.network, self.condition)
         self._table: PromptTable | None = None

@@ -18,7 +18,7 @@ MODES = {1: "L", 3: "RGB"}
 def to_tensor(image: Any, frame: Frame) -> Tensor:
     """One image as the model wants it: EXIF rotation, transparency over white, short side, centre crop, padding.
 
-    -> (c, s, s) in [-1, 1]. A float tensor or array (c, h, w) is taken to be in [-1, 1], integers in 0..255.
+    -> (c, s, s) in [-1, 1]. A float tensor is (c, s, s) in [-1, 1] already; arrays and other tensors are uint8.
     """
     if isinstance(image, Tensor) and image.is_floating_point():
         return float_tensor(image, frame)
@@ -39,7 +39,7 @@ def to_pil(image: Any) -> Image.Image:
             with Image.open(image) as opened:
                 opened.load()
                 return ImageOps.exif_transpose(opened)
-        except (UnidentifiedImageError, OSError, SyntaxError) as error:
+        except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
             raise ValueError(f"cannot read {image} as an image: {error}") from error
     if isinstance(image, Image.Image):
         return ImageOps.exif_transpose(image)
@@ -60,6 +60,12 @@ def fit(picture: Image.Image, frame: Frame) -> Image.Image:
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         layer = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    if picture.mode.startswith("I;16"):
+        picture = Image.fromarray((np.asarray(picture) // 257).astype(np.uint8))
+    elif picture.mode in ("I", "F"):
+        raise ValueError(
+            f"an image of mode {picture.mode} does not say which value is white; scale it to 8 or 16 bits a channel"
+        )
     picture = picture.convert(MODES[frame.channels])
     width, height = picture.size
     scale = frame.size / min(width, height)

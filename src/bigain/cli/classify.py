@@ -94,6 +94,8 @@ def classify(
     from bigain.bench.session import Request, classify_all
 
     request = Request(model, classes, prompts, operator, reuse, groups, policy, trials, seed, device, where)
+    if csv:
+        csv.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written is known before the work
     results, unreadable = classify_all(images, request, err)
     if csv:
         files.write_csv(csv, results, top)
