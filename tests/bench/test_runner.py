@@ -3,14 +3,17 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
-from runs import contents, results, save_tiny, started
+from runs import contents, experiment, results, save_tiny, started
 
 from bigain.bench.measures import Judge
 from bigain.bench.report import read_report
-from bigain.bench.runner import claimed, run_pieces
+from bigain.bench.runner import Run, claimed, run_pieces
+from bigain.data.fashion_mnist import fashion_sample
+from bigain.loading import load
 from bigain.operators.gated_merge import GatedMerge
 
 
@@ -169,3 +172,43 @@ def test_the_small_record_has_what_reports_need(model: Path, tmp_path: Path) -> 
     assert small.settings() == run.store.settings()
     assert all(row.errors is None for row in small.decisions(1).values())
     assert read_report(tmp_path / "record.sqlite") == read_report(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"trials": "informativ"}, "informativ"),
+        ({"generate": {"count": 4, "scheduler": "dimm"}}, "did you mean"),
+        ({"generate": {"count": 4, "features": "fashion-featurs"}}, "did you mean 'fashion-features'"),
+        (
+            {"generate": {"count": 300, "features": "fashion-features"}},
+            "fashion-sample gives 500: generate 250 at most",
+        ),
+        ({"rows": [{"operator": "todo(2)", "where": "level=9"}]}, "no site at level 9"),
+    ],
+)
+def test_a_mistake_costs_no_work_and_binds_no_folder(
+    changes: dict[str, Any], error: str, model: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=error):
+        started(model, tmp_path / "run", **changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_images_are_recognised_by_the_names_of_their_classes(tmp_path: Path) -> None:
+    """The order of the classes is that of the folders, not that of the feature network."""
+    data = fashion_sample()
+    for name in ("bag", "dress", "trouser"):
+        (tmp_path / "few" / name).mkdir(parents=True)
+        for number in (data.labels == data.classes.index(name)).nonzero()[0][:4]:
+            Image.fromarray(data.images[number]).save(tmp_path / "few" / name / f"{number}.png")
+    changes: dict[str, Any] = {
+        "data": f"folder('{tmp_path / 'few'}')",
+        "tasks": ["generate"],
+        "rows": [{"operator": "none"}],
+        "generate": {"count": 6, "steps": 15, "features": "fashion-features"},
+    }
+    run = Run.start(experiment(Path("fashion-unet"), **changes), tmp_path / "run", load("fashion-unet"))
+    run_pieces(run)
+    found = Judge(run).samples(run.experiment.settings[0])["recognised"]
+    assert found["hits"] >= 5

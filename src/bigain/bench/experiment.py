@@ -117,12 +117,22 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
     missing = [key for key in ("title", "model", "data", "tasks", "rows") if key not in found]
     if missing:
         raise ValueError(f"{missing[0]} is missing")
+    for key in ("title", "about", "model", "data", "without", "policy"):
+        if key in found and not isinstance(found[key], str):
+            raise ValueError(f"{key} is a text; got {found[key]!r}")
+    for key in ("rows", "paper"):
+        if key in found and not tables(found[key]):
+            raise ValueError(f"{key} is a list of tables, each under [[{key}]]; got {found[key]!r}")
+    if not found["rows"] or type(found.get("n", 0)) is not int:
+        raise ValueError("an experiment has [[rows]], one or more, and n is a whole number")
     tasks = check_tasks(found["tasks"])
     loaded = load_files(found.get("load", []), folder)
     whole = {key: value for key, value in found.items() if key not in OWN}
     generation = None
     if "generate" in found:
         check_keys("key of generate", found["generate"], [f.name for f in fields(Generation)])
+        if "count" not in found["generate"]:
+            raise ValueError("[generate] needs a count")
         generation = Generation(**found["generate"])
         generation.sampling(0)
     whole.setdefault("n", 0)
@@ -158,7 +168,11 @@ def check_whole(experiment: Experiment) -> None:
         raise ValueError(f"two rows are called {min(twice)!r}; give them names")
     if any("generate" in setting.tasks for setting in experiment.settings) and experiment.generate is None:
         raise ValueError("the task generate needs a table [generate] with a count")
+    if type(experiment.seed) is not int:
+        raise ValueError(f"seed is an int; got {experiment.seed!r}")
     wanted = experiment.generate
+    if wanted is not None and (type(wanted.count) is not int or wanted.count < 1):
+        raise ValueError(f"count is a number of images from 1; got {wanted.count!r}")
     if wanted is not None and wanted.features and wanted.count < 4:
         raise ValueError(f"a distance between images needs a count of four or more; got {wanted.count}")
     if any("classify" in s.tasks and s.n < 1 for s in experiment.settings):
@@ -173,6 +187,8 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
             raise ValueError(f"{miss('key of a row', key, OF_ROW)}; a list of values is swept, got {values!r}")
     if ("operator" in row) == ("attach" in row):
         raise ValueError(f"a row has either operator or attach; got {row}")
+    if "attach" in row and not (row["attach"] and tables(row["attach"]) and row.get("name")):
+        raise ValueError(f"attach is a list of tables with an operator each, in a row with a name; got {row}")
     parts = row.get("attach") or [{key: row[key] for key in ("operator", "where", "reuse", "groups") if key in row}]
     used = {name for part in parts for value in part.values() for name in BRACES.findall(str(value))}
     if used != set(swept):
@@ -186,11 +202,17 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
 
 def attachment(part: dict[str, Any], values: dict[str, Any]) -> Attach | None:
     check_keys("key of attach", part, ("operator", "where", "reuse", "groups"))
+    if not isinstance(part.get("operator"), str):
+        raise ValueError(f"an operator is a text, such as 'todo(factor=2)'; got {part}")
     filled = {
         key: BRACES.sub(lambda match: str(values[match[1]]), value) if isinstance(value, str) else value
         for key, value in part.items()
     }
     return None if filled["operator"] == "none" else Attach(**filled)
+
+
+def tables(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(part, dict) for part in found)
 
 
 def check_tasks(tasks: Any) -> tuple[str, ...]:

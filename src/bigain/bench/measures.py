@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bigain.backbones.architectures import meta_copy
 from bigain.bench.cost import count_flops
 from bigain.bench.experiment import Setting
-from bigain.bench.runner import Run, attached, whole_data
+from bigain.bench.runner import REAL, Run, attached, whole_data
 from bigain.classify.images import to_tensors
 from bigain.hooks import site_hooks
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
@@ -21,11 +21,10 @@ from bigain.metrics.intervals import bootstrap_mean, wilson
 from bigain.metrics.likeness import psnr, ssim
 from bigain.metrics.spectra import radial_spectrum, spectral_distance
 from bigain.pictures import from_picture
-from bigain.zoo.features import load_features, predict
+from bigain.zoo.features import CLASSES, load_features, predict
 from bigain.zoo.shelf import folder_of
 
 FEW = 100
-REAL = 5000  # real images at most that generated ones are compared with
 
 
 class Judge:
@@ -55,15 +54,14 @@ class Judge:
         real, real_features = self.real()
         if real_features is not None:
             features, predicted = self.predict(images)
+            subjects = [row.subject for row in self.run.store.generated(self.run.ids[setting.label])]
             source = f"{self.run.data.name} {self.run.data.split}"
             few = len(images) < FEW  # too few for a kernel distance in blocks
             for distance in (frechet_to_real,) if few else (frechet_to_real, kernel_to_real):
                 value = distance(features, real_features, features=named(self.features), source=source)
                 found[value.name] = value._asdict()
-            if predicted is not None:
-                classes = len(self.run.data.classes)
-                truth = np.arange(len(images)) % classes
-                share = wilson(int((predicted == truth).sum()), len(images))
+            if predicted is not None and predicted.known.issuperset(subjects):
+                share = wilson(sum(map(str.__eq__, predicted.names, subjects)), len(images))
                 found["recognised"] = {**share._asdict(), "value": share.value}
         spectrum = radial_spectrum(images)
         found["spectrum"] = {"frequency": spectrum.frequency.tolist(), "decibels": spectrum.decibels.tolist()}
@@ -75,7 +73,8 @@ class Judge:
             other = self.images(dense)
             count = min(len(images), len(other))
             likeness = ssim(images[:count], other[:count])
-            found["ssim"] = bootstrap_mean(likeness)._asdict()
+            if count > 1:  # one image has no interval
+                found["ssim"] = bootstrap_mean(likeness)._asdict()
             found["psnr"] = float(np.median(psnr(images[:count], other[:count])))
         return found
 
@@ -117,21 +116,29 @@ def setting_cost(network: nn.Module, setting: Setting) -> dict[str, Any]:
     return {"flops": flops, "tokens": sorted({(seen.tokens, seen.queries, seen.keys) for seen in found if seen})}
 
 
-Features = Callable[[Tensor], tuple[np.ndarray, np.ndarray | None]]
+class Predicted(NamedTuple):
+    """What a feature network takes images for, and the names of all classes that it knows."""
+
+    names: list[str]
+    known: set[str]
+
+
+Features = Callable[[Tensor], tuple[np.ndarray, Predicted | None]]
 
 
 def feature_function(name: str | None) -> Features:
-    """Images -> features and, where the network classifies, predicted classes."""
+    """Images -> features and, where the network classifies, names of classes."""
     if name == INCEPTION:
         inception: nn.Module = load_inception()
         return lambda images: (inception_features(inception, images), None)
     if name is None:
         return lambda images: (np.zeros((len(images), 0)), None)
     network = load_features(folder_of(name))
+    classes = CLASSES[network.name]
 
-    def both(images: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+    def both(images: Tensor) -> tuple[np.ndarray, Predicted | None]:
         features, predicted = predict(network, images)
-        return features.numpy(), predicted.numpy()
+        return features.numpy(), Predicted([classes[number] for number in predicted.tolist()], set(classes))
 
     return both
 

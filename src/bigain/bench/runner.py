@@ -24,6 +24,7 @@ from PIL import Image
 from torch import nn
 
 from bigain.backbones.denoiser import Denoiser
+from bigain.backbones.sampling import make_scheduler
 from bigain.bench.experiment import Experiment, Setting
 from bigain.bench.store import DecisionRow, GeneratedRow, Store
 from bigain.bench.subjects import class_conditions, subjects
@@ -32,10 +33,14 @@ from bigain.classify.images import to_tensor
 from bigain.compression import Handle, compress
 from bigain.data import Dataset, load_data
 from bigain.generate import generate
+from bigain.metrics.distances import INCEPTION
+from bigain.metrics.inception import load_inception
 from bigain.pictures import to_picture
+from bigain.zoo.shelf import folder_of
 
 CLASSIFIED_AT_ONCE = 16
 GENERATED_AT_ONCE = 25
+REAL = 5000  # real images at most that generated ones are compared with
 EXAMPLES = 20  # generated images whose pixels are kept in the record
 FILE = "results.sqlite"
 
@@ -66,6 +71,7 @@ class Run:
     @classmethod
     def start(cls, experiment: Experiment, folder: Path, denoiser: Denoiser) -> "Run":
         data = chosen_data(experiment)
+        rehearse(experiment, denoiser, data)
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(folder / FILE)
         return cls(experiment, folder, store, store.begin(experiment), denoiser, data)
@@ -110,11 +116,7 @@ class Run:
                 examples.append(example)
             except ValueError as error:
                 skipped[self.data.names[i]] = str(error)
-        classes, prompts = class_conditions(self.denoiser, self.data)
-        classifier = DiffusionClassifier(
-            self.denoiser, classes, self.experiment.policy, prompts=prompts, trials=self.experiment.trials,
-            seed=self.experiment.seed,
-        )  # fmt: skip
+        classifier = new_classifier(self.experiment, self.denoiser, self.data)
         started = time.perf_counter()
         decisions = classifier(images) if images else []
         seconds = (time.perf_counter() - started) / max(1, sum(d.evaluations for d in decisions))
@@ -150,6 +152,35 @@ class Run:
     def images(self, setting: Setting) -> Path:
         """Where the generated images of a setting lie."""
         return self.folder / "images" / str(self.ids[setting.label])
+
+
+def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset) -> DiffusionClassifier:
+    classes, prompts = class_conditions(denoiser, data)
+    return DiffusionClassifier(
+        denoiser, classes, experiment.policy, prompts=prompts, trials=experiment.trials, seed=experiment.seed
+    )
+
+
+def rehearse(experiment: Experiment, denoiser: Denoiser, data: Dataset) -> None:
+    """Try all that is used later, so that a mistake costs no work and no folder is bound to it."""
+    for setting in experiment.settings:
+        with attached(denoiser.network, setting):
+            pass
+    if any("classify" in setting.tasks for setting in experiment.settings):
+        new_classifier(experiment, denoiser, data)
+    wanted = experiment.generate
+    if wanted is None:
+        return
+    make_scheduler(wanted.scheduler or denoiser.sampler, denoiser.schedule)
+    subjects(denoiser, data, wanted.count)
+    if wanted.features:
+        load_inception() if wanted.features == INCEPTION else folder_of(wanted.features)
+        real = min(REAL, len(whole_data(experiment)))
+        if 2 * wanted.count > real:
+            raise ValueError(
+                f"a distance of {wanted.count} generated images needs twice as many real ones; {data.name} gives "
+                f"{real}: generate {real // 2} at most, or leave features out"
+            )
 
 
 @contextmanager

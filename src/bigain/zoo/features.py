@@ -10,6 +10,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bigain.data.cifar10 import CLASSES as CIFAR
+from bigain.data.fashion_mnist import CLASSES as FASHION
+
+CLASSES = {"fashion": FASHION, "cifar": CIFAR}  # what the outputs of a network of this name mean
+
 
 class FeatureNet(nn.Module):
     """Convolutions and a layer of 128 features, and one linear layer to classes, for 32 x 32 images in [-1, 1]."""
