@@ -58,15 +58,16 @@ class Job:
         tokens = block.x if self.probe.family.metric == "block" else x
         if tokens.shape[1] != block.grid.tokens:
             raise RuntimeError(f"{site.name} got {tokens.shape[1]} tokens, but its grid is {block.grid}")
-        plans[key] = self._plan(tokens.detach(), block, site.index)
-        return plans[key], True
-
-    def _plan(self, x: Tensor, block: BlockCall, number: int) -> Plan:
-        call = Call(block.grid, block.forward.t, block.forward.draw, number)
+        x, call = tokens.detach(), Call(block.grid, block.forward.t, block.forward.draw, site.index)
         alike = self.alike(x, block.forward)
         if alike is None:
-            return self.operator.plan(x, call)
-        return share(self.operator.plan(group_means(x, alike), call._replace(t=None)), alike.rows)
+            plans[key] = self.operator.plan(x, call)
+            return plans[key], True
+        made = key not in alike.kept
+        if made:
+            alike.kept[key] = self.operator.plan(group_means(x, alike), call._replace(t=None))
+        plans[key] = share(alike.kept[key], alike.rows)
+        return plans[key], made
 
     def alike(self, x: Tensor, forward: Pass) -> Alike | None:
         """Which rows share a plan, or None where each has its own."""
@@ -87,7 +88,7 @@ class Job:
             )
         number = numbers(len(x), x.device)
         count = len(x) // size
-        return Alike(number % count if self.groups == "halves" else number // size, count)
+        return Alike(number % count if self.groups == "halves" else number // size, count, None, {})
 
     def _warn_of_strangers(self) -> None:
         """Once: nothing is shared where nobody says which rows are alike, as in a pipeline of diffusers."""
@@ -101,9 +102,11 @@ class Job:
 
 
 def group_means(x: Tensor, alike: Alike) -> Tensor:
-    """The mean row of each group: (B, N, C) -> (G, N, C)."""
-    total = x.new_zeros((alike.inputs, *x.shape[1:]), dtype=torch.float32).index_add(0, alike.rows, x.float())
-    size = torch.zeros(alike.inputs, device=x.device).index_add(0, alike.rows, torch.ones(len(x), device=x.device))
+    """The mean row of each group, of those that speak for it: (B, N, C) -> (G, N, C)."""
+    voice = torch.ones(len(x), device=x.device) if alike.speak is None else alike.speak.float()
+    spoken = x.float() * voice.view(-1, 1, 1)
+    total = x.new_zeros((alike.inputs, *x.shape[1:]), dtype=torch.float32).index_add(0, alike.rows, spoken)
+    size = torch.zeros(alike.inputs, device=x.device).index_add(0, alike.rows, voice)
     return (total / size.clamp_min(1).view(-1, 1, 1)).to(x.dtype)
 
 

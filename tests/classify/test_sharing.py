@@ -120,6 +120,21 @@ def test_classes_of_a_trial_share_a_plan(family: str, images: torch.Tensor) -> N
     np.testing.assert_allclose(shared, own, rtol=0.1)
 
 
+@pytest.mark.parametrize("family", ["unet", "dit"])
+def test_classes_share_a_plan_also_where_a_trial_does_not_fit_a_batch(
+    family: str, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bigain.classify.classifier.SPEAKERS", 3)
+    denoiser = tiny(family)
+    found = []
+    with bigain.compress(denoiser, "gated_merge(ratio=0.5)", groups="input"):
+        for batch_size in (24, 4, 3):  # of trials of six classes
+            classifier = DiffusionClassifier(denoiser, CLASSES, Exhaustive(2), batch_size=batch_size)
+            found.append(np.stack([decision.errors for decision in classifier(images)]))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-5)
+    np.testing.assert_allclose(found[2], found[0], atol=1e-5)
+
+
 def test_the_two_halves_of_guidance_share_a_plan() -> None:
     from bigain.generate import Sampling, generate
 

@@ -24,22 +24,31 @@ CARRIER = "cross_attention_kwargs"
 
 
 class Alike(NamedTuple):
-    """Rows of a batch with the same noisy input under different conditions: row i has input rows[i] of `inputs`."""
+    """Rows of a batch with the same noisy input under different conditions: row i has input rows[i] of `inputs`.
+
+    Plans are made from the rows that `speak`, or all, and kept for the calls that have more rows of these inputs.
+    """
 
     rows: Tensor
     inputs: int
+    speak: Tensor | None
+    kept: dict[str, Plan]
 
 
 SAID = threading.local()
 
 
 @contextmanager
-def same_input(rows: Tensor, inputs: int) -> Iterator[None]:
+def same_input(
+    rows: Tensor, inputs: int, speak: Tensor | None = None, kept: dict[str, Plan] | None = None
+) -> Iterator[None]:
     """Tell the models called inside which rows of their batch have the same noisy input: (B,) numbers below `inputs`.
 
-    It matters to a model that is compressed with `groups="input"`, and to no other.
+    It matters to a model that is compressed with `groups="input"`, and to no other. Where the rows of an input come in
+    several calls, hand all of them the same dict as `kept`, and they share the plans of the first; `speak` (B,) tells
+    which rows plans are made from.
     """
-    SAID.alike = Alike(rows, inputs)
+    SAID.alike = Alike(rows, inputs, speak, {} if kept is None else kept)
     try:
         yield
     finally:

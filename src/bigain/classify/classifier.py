@@ -23,6 +23,8 @@ from bigain.classify.policies import Exhaustive, Stages, parse_policy
 from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint, mixed
 from bigain.registry import miss
 
+SPEAKERS = 16  # classes of a trial at most whose mean a shared plan is made from
+
 
 class Work(NamedTuple):
     """One trial of one image for its surviving classes."""
@@ -198,10 +200,16 @@ class DiffusionClassifier:
         classes = torch.from_numpy(np.concatenate([item.classes for item in batch])).to(device)
         rows = rows.to(device)
         condition = self._table.condition if self._table else self.condition
-        parts = []
+        # shared plans are made from a trial's first classes, which come in its first piece whatever the batch size
+        speak = torch.cat([torch.arange(count) < SPEAKERS for count in counts]).to(device)
+        parts: list[Tensor] = []
+        kept: dict[str, Any] = {}
         for piece in torch.arange(len(rows), device=device).split(max(self.batch_size, 1)):
             r = rows[piece]
-            with same_input(r, len(batch)), self._table.standing() if self._table else nullcontext():
+            with (
+                same_input(r, len(batch), speak[piece], kept),
+                self._table.standing() if self._table else nullcontext(),
+            ):
                 parts.append(self.denoiser.error(latents[r], condition.take(classes[piece]), t[r], noise[r], self.loss))
         errors = torch.cat(parts).double().cpu().numpy()
         return list(np.split(errors, np.cumsum(counts)[:-1]))
