@@ -5,6 +5,7 @@ Writes `benchmarks/results/startup.json`.
 """
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
@@ -33,7 +34,7 @@ PROGRAM = "\n".join(["import time", "times = [time.perf_counter()]", *LINES, "pr
 def one_process() -> list[float]:
     """Seconds of each step."""
     times = json.loads(subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True).stdout)
-    return [after - before for before, after in zip(times[:-1], times[1:], strict=True)]
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 def main() -> None:
