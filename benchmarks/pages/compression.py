@@ -95,7 +95,8 @@ Fashion-MNIST test images, n = {sizes}, the same for all settings, seed 0; in br
 difference to uncompressed in points with its 95 % interval (Tango). FD: Fréchet distance of 500 generated images to
 real ones in the features of a small classifier, and its difference to uncompressed with one standard error, from the
 same seeds; real against real {floor:.1f}. "ToMe random" draws a pattern for each class, as the paper ran it, and "ToMe
-per call" one for all classes of a trial, as `tome(pattern="random")` does here; where they generate they are the same."""
+per call" one for all classes of a trial, as `tome(pattern="random")` does here; generating, both are
+the same."""
 
 
 def distance(row: Row) -> str:
@@ -213,8 +214,8 @@ def decomposition() -> str:
     return "\n\n".join([
         """### Frequency or determinism?
 
-The paper compares its merging, which draws nothing, with ToMe, whose pattern is drawn anew in every call, so that two classes may differ because they were merged differently. Give ToMe one pattern for everything
-and the rest of the difference is what the Laplacian itself brings:""",
+The paper compares its merging, which draws nothing, with ToMe, whose pattern is drawn anew in every call, so that two
+classes may differ because they were merged differently. Give ToMe one pattern for everything and the rest of the difference is what the Laplacian itself brings:""",
         *parts,
     ]).replace(" -", " −")  # fmt: skip
 
