@@ -215,7 +215,8 @@ def decomposition() -> str:
         """### Frequency or determinism?
 
 The paper compares its merging, which draws nothing, with ToMe, whose pattern is drawn anew in every call, so that two
-classes may differ because they were merged differently. Give ToMe one pattern for everything and the rest of the difference is what the Laplacian itself brings:""",
+classes may differ because they were merged differently. Give ToMe one pattern for everything and the
+rest of the difference is what the Laplacian itself brings:""",
         *parts,
     ]).replace(" -", " −")  # fmt: skip
 
