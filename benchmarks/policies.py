@@ -133,7 +133,7 @@ def main(name: str) -> None:
         change = share_difference(np.array(row.pop("right")), reference)
         row["change"] = {"value": change.value, "low": change.low, "high": change.high}
     half = len(truth) // 2
-    gaps = np.stack([distances(row, int(row.mean(1).argmin())) for row in errors])
+    gaps = np.stack([distances(row, row.mean(1).argsort(kind="stable")) for row in errors])
     fitted = calibrate(gaps[:half], truth[:half], 4 * 16 * 16 / 2)
     after = calibrate(gaps[half:], truth[half:], fitted.scale)
     record = {

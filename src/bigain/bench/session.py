@@ -94,6 +94,8 @@ def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console)
         raise ValueError(f"count is a number of images from 1; got {wish.count}")
     denoiser = load_denoiser(wish.model, device=wish.device, dtype=best_dtype(wish.device))
     names = subjects_of(wish, denoiser)
+    if not names:
+        raise ValueError("nothing to generate: the list of classes or prompts is empty")
     chosen = [names[i % len(names)] for i in range(wish.count)]
     folder.mkdir(parents=True, exist_ok=True)
     attached = attach(denoiser, wish)

@@ -127,7 +127,7 @@ class DiffusionClassifier:
     def calibrate(self, images: Sequence[Any], labels: Sequence[str | int]) -> Calibration:
         """Fit the temperature of the probabilities on held-out images, and say what it did."""
         truth = self._truth(images, labels)
-        gaps = np.stack([distances(d.errors, d.index) for d in self(images)])
+        gaps = np.stack([distances(d.errors, d.ranking) for d in self(images)])
         result = calibrate(gaps, truth, self.scale)
         self.scale = result.scale
         return result
@@ -229,7 +229,7 @@ class DiffusionClassifier:
             steps=tuple(trial.t for trial in board.trials),
             margin=margin,
             margin_error=margin_error,
-            probabilities=probabilities(distances(board.errors, winner), self.scale),
+            probabilities=probabilities(distances(board.errors, order), self.scale),
             pruned=~tried[:, -1],
             evaluations=int(tried.sum()),
         )

@@ -1,5 +1,6 @@
 """The outcome of a classification: label, ranking, margin, probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,9 +46,17 @@ def paired_margin(errors: np.ndarray, winner: int, other: int) -> tuple[float, f
     return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
 
 
-def distances(errors: np.ndarray, winner: int) -> np.ndarray:
-    """Mean paired difference of every class to the winner: (K, R) -> (K,), infinite where there is none."""
-    return np.array([0.0 if k == winner else paired_margin(errors, winner, k)[0] for k in range(len(errors))])
+def distances(errors: np.ndarray, order: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Mean paired difference of every class to the winner: (K, R), (K,) ranking -> (K,), infinite where there is none.
+
+    It never falls along the ranking: a class that was dropped was tried less often, and may have come out closer in
+    those trials than one that outlived it.
+    """
+    winner = order[0]
+    found = np.array([0.0 if k == winner else paired_margin(errors, winner, k)[0] for k in range(len(errors))])
+    places = list(order)
+    found[places] = np.maximum.accumulate(np.where(np.isnan(found), np.inf, found)[places])
+    return found
 
 
 def probabilities(gaps: np.ndarray, scale: float) -> np.ndarray:

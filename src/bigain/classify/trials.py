@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -92,6 +93,8 @@ def numbered(steps: Sequence[int]) -> list[Trial]:
 
 def check_steps(steps: object, timesteps: int) -> Steps:
     """ "even", "random", or time steps of the model as a tuple."""
+    if isinstance(steps, np.ndarray):
+        steps = steps.tolist()
     if steps in ("even", "random"):
         return steps
     if isinstance(steps, str) or not isinstance(steps, Sequence) or not len(steps):

@@ -81,6 +81,6 @@ def flops(
 def parse_size(text: str) -> tuple[int, int]:
     """`48x80` -> (48, 80)."""
     height, _, width = text.partition("x")
-    if not (height.isdigit() and width.isdigit()) or "0" in (height, width):
+    if not (height.isdigit() and width.isdigit()) or 0 in (int(height), int(width)):
         raise ValueError(f"a size is height x width, like 64x64; got {text!r}")
     return int(height), int(width)

@@ -1,6 +1,7 @@
 """Fashion-MNIST from its official gzip IDX files (Zalando, MIT licence)."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,7 @@ def read_idx(path: Path, dims: int) -> np.ndarray:
     try:
         with gzip.open(path) as file:
             data = file.read()
-    except (EOFError, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} is not a whole gzip file: {error}; copy it again") from error
     if len(data) < 4 * (1 + dims) or int.from_bytes(data[:4], "big") != 0x0800 + dims:
         raise ValueError(f"{path} is not an IDX file of unsigned bytes with {dims} dimensions")
