@@ -136,7 +136,8 @@ def test_load_is_a_list_of_files(load: object) -> None:
 
 def test_a_missing_or_broken_file_of_an_experiment(own_place: Path) -> None:
     path = own_place / "x.toml"
-    path.write_text("title = 'x'\nmodel = 'x'\ndata = 'x'\ntasks = ['classify']\nrows = []\nload = ['my.py']")
+    head = "title = 'x'\nmodel = 'x'\ndata = 'x'\ntasks = ['classify']"
+    path.write_text(f"{head}\nload = ['my.py']\n[[rows]]\noperator = 'none'")
     with pytest.raises(FileNotFoundError, match=r"no file .*my\.py to load"):
         read_experiment(path)
     (own_place / "my.py").write_text("raise KeyError(1)")
