@@ -174,7 +174,10 @@ def rehearse(experiment: Experiment, denoiser: Denoiser, data: Dataset) -> None:
     make_scheduler(wanted.scheduler or denoiser.sampler, denoiser.schedule)
     subjects(denoiser, data, wanted.count)
     if wanted.features:
-        load_inception() if wanted.features == INCEPTION else folder_of(wanted.features)
+        if wanted.features == INCEPTION:
+            load_inception()
+        else:
+            folder_of(wanted.features)
         real = min(REAL, len(whole_data(experiment)))
         if 2 * wanted.count > real:
             raise ValueError(
