@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ class Sampling:
     def __post_init__(self) -> None:
         if type(self.steps) is not int or self.steps < 1:
             raise ValueError(f"steps is an int from 1; got {self.steps!r}")
-        if self.guidance is not None and not self.guidance >= 0:
+        if self.guidance is not None and not 0 <= self.guidance < math.inf:
             raise ValueError(f"guidance is a number from 0 (1 means none); got {self.guidance!r}")
 
 
@@ -43,11 +44,12 @@ def generate(
     *,
     first: int = 0,
     batch_size: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[Tensor], None] | None = None,
 ) -> Tensor:
     """One image for each element of `classes`, numbered from `first`: -> (n, c, s, s) in [-1, 1].
 
     `batch_size` is the number of images made together; by default as many as the denoiser does well at once.
+    `progress` is called with each batch of images as soon as it is done.
     """
     sampling = sampling or Sampling()
     batch_size = batch_size or denoiser.rows_at_once() // 2  # guidance doubles the rows
@@ -59,7 +61,7 @@ def generate(
         latents = sample(denoiser, noise, denoiser.conditions(chosen), sampling, generators)
         parts.append(denoiser.decode(latents).cpu())
         if progress is not None:
-            progress(len(chosen))
+            progress(parts[-1])
     return torch.cat(parts)
 
 

@@ -9,9 +9,13 @@ import pytest
 from PIL import Image
 from runs import contents, experiment, results, save_tiny, started
 
+from bigain.backbones.architectures import meta_copy
+from bigain.bench.cost import count_flops
 from bigain.bench.measures import Judge
 from bigain.bench.report import read_report
 from bigain.bench.runner import Run, claimed, run_pieces
+from bigain.bench.subjects import class_conditions
+from bigain.data import load_data
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.loading import load
 from bigain.operators.gated_merge import GatedMerge
@@ -162,6 +166,48 @@ def test_measures(model: Path, tmp_path: Path) -> None:
     assert "ssim" not in dense["samples"]
     assert 0 < merged["samples"]["ssim"]["value"] < 1
     assert merged["samples"]["n"] == 30
+
+
+def test_images_are_compared_with_uncompressed_ones_that_came_later(model: Path, tmp_path: Path) -> None:
+    rows = contents(model)["rows"]
+
+    def judged(chosen: list[dict[str, Any]]) -> dict[str, Any]:
+        run = started(model, tmp_path, rows=chosen, tasks=["generate"], generate={"count": 4, "steps": 1})
+        run_pieces(run)
+        for setting in run.experiment.settings:
+            Judge(run).judge(setting)
+        return run.store.measures(run.ids["merge, ratio 0.3"])["samples"]
+
+    assert "ssim" not in judged(rows[1:2])
+    assert "ssim" in judged(rows[:2])
+
+
+def test_prompts_are_counted_as_long_as_they_are(model: Path) -> None:
+    denoiser = load(model)
+    assert denoiser.text_tokens == 2
+    network = meta_copy(denoiser.network)
+    assert count_flops(network, text_tokens=2) < count_flops(network)
+
+
+def test_other_images_in_the_same_folder_are_refused(model: Path, tmp_path: Path) -> None:
+    for name in ("bag/1", "bag/2", "coat/1"):
+        (tmp_path / "few" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (28, 28)).save(tmp_path / "few" / f"{name}.png")
+    changes: dict[str, Any] = {"data": f"folder('{tmp_path / 'few'}')", "n": 2, "tasks": ["classify"]}
+    changes["rows"] = [{"operator": "none"}]
+    started(model, tmp_path / "run", **changes)
+    started(model, tmp_path / "run", **changes)
+    (tmp_path / "few" / "bag" / "1.png").rename(tmp_path / "few" / "coat" / "2.png")
+    with pytest.raises(ValueError, match=r"undo this change of data:\n(.*\n)*-.*hash"):
+        started(model, tmp_path / "run", **changes)
+
+
+def test_a_folder_may_be_named_after_a_class_with_a_slash(tmp_path: Path) -> None:
+    for name in ("T-shirt_top", "bag"):
+        (tmp_path / name).mkdir()
+        Image.new("L", (28, 28)).save(tmp_path / name / "1.png")
+    classes, _ = class_conditions(load("fashion-unet"), load_data(f"folder('{tmp_path}')"))
+    assert classes == ["T-shirt/top", "bag"]
 
 
 def test_the_small_record_has_what_reports_need(model: Path, tmp_path: Path) -> None:

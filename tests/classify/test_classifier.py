@@ -7,6 +7,7 @@ from PIL import Image
 
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.policies import Exhaustive, Stages
+from bigain.loading import load_denoiser
 from toys import PointDenoiser, points
 
 POLICIES = [Stages((5, 20), (5, 1)), Stages((4, 10, 40), (6, 3, 1)), Exhaustive(8)]
@@ -25,6 +26,16 @@ def test_every_policy_finds_the_nearest_point(policy: object) -> None:
     distances = ((images[:, None] - found[None]) ** 2).mean((2, 3, 4))
     assert [d.label for d in decisions] == distances.argmin(1).tolist()
     assert [d.ranking[0] for d in decisions] == [d.index for d in decisions]
+
+
+def test_class_numbers_may_be_numpys() -> None:
+    found = points(4)
+    decisions = DiffusionClassifier(PointDenoiser(found), np.arange(4))(found)
+    assert [type(d.label) for d in decisions] == [int] * 4
+    bundled = load_denoiser("fashion-unet").conditions(np.arange(2)).values["encoder_hidden_states"]
+    assert torch.equal(
+        bundled, load_denoiser("fashion-unet").conditions(["T-shirt/top", "trouser"]).values["encoder_hidden_states"]
+    )
 
 
 def test_errors_are_the_closed_form() -> None:

@@ -127,6 +127,11 @@ def test_policies_as_text() -> None:
         ("exhaustive(0)", "from 1"),
         ("race(confidence=1)", "between 0 and 1"),
         ("race(max_trials=2)", "first <= max_trials"),
+        ("race(confidence='high')", "between 0 and 1; got 'high'"),
+        ("race(first=2.5)", "ints 2 <= first"),
+        ("race(antithetic=2)", "True or False"),
+        ("stages(trials=5, keep=1)", "trials is a list of ints, one for each stage; got 5"),
+        ("stages(trials=(5, 20), keep=(5.0, 1))", "keep is a list of ints"),
         ("race(speed=2)", "no race parameter 'speed'; there are: confidence, max_trials"),
     ],
 )

@@ -33,6 +33,11 @@ def test_the_main_operators_as_json(folder: Path) -> None:
     assert all(row["gflops"] < rows[0]["gflops"] and 0 < row["saved"] < 1 for row in rows[1:])
 
 
+def test_a_bundled_model() -> None:
+    assert "0.2242" in run("flops", "--model", "fashion-unet")  # 4 tokens of text, not 77
+    assert "only gives features" in run("flops", "--model", "fashion-features", code=2)
+
+
 def test_table_sites_and_latent_size(folder: Path) -> None:
     words = ("flops", "--model", folder, "--operator", "todo(2)", "--latent", "16x24")
     shown = run(*words)

@@ -1,5 +1,6 @@
 """classify, generate, show."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,17 @@ def test_what_cannot_be_shown_to_the_model_is_left_out(tmp_path: Path, small_mod
     assert {Path(name).name for name in found["unreadable"]} == {"lab.tif", "float.tif"}
 
 
+def test_names_that_are_no_utf8_and_folders_that_name_no_class(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path, 1)
+    strange = Path(os.fsdecode(bytes(root / "other") + b"/\xff.png"))
+    strange.parent.mkdir()
+    Image.new("L", (28, 28)).save(strange)
+    table = tmp_path / "found.csv"
+    shown = run("classify", root, "--model", small_model, "--policy", "exhaustive(1)", "--out", table)
+    assert "n = 1; the folders of 1 other image name no class" in shown
+    assert bytes(strange) in table.read_bytes()
+
+
 def test_a_name_with_brackets_is_no_glob(tmp_path: Path, small_model: Path) -> None:
     for name in ("1.png", "[1].png"):
         Image.new("L", (28, 28)).save(tmp_path / name)
@@ -117,12 +129,14 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
     more = ("--operator", "kv_downsample(factor=2)")
     found = run_json(*words, *more, "--count", "3", "--out", tmp_path / "a")
     shown = run(*words, *more, "--count", "1", "--out", tmp_path / "b")
-    assert shown.endswith(f"1 images in {tmp_path / 'b'}, side by side in {tmp_path / 'b' / 'sheet.png'}")
+    assert shown.endswith(f"1 image in {tmp_path / 'b'}, side by side in {tmp_path / 'b' / 'sheet.png'}")
     names = ["00000.png", "00001.png", "00002.png", "sheet.png"]
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == names
     paths = [str(tmp_path / "a" / name) for name in names]
     assert found == {"images": paths[:3], "sheet": paths[3]}
     assert (tmp_path / "a" / "00000.png").read_bytes() == (tmp_path / "b" / "00000.png").read_bytes()
+    refused = run(*words, "--count", "1", "--out", tmp_path / "a", code=2)
+    assert "2 images of a former call that this one would leave there, first 00001.png" in refused
 
 
 @pytest.mark.parametrize(
@@ -139,6 +153,8 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
         (("--classes", "names.txt"), "no file names.txt", 3),
         (("--classes", "1,12"), "no class number 12; this model has 0..9", 2),
         (("--steps", "0"), "steps is an int from 1", 2),
+        (("--guidance", "inf"), "guidance is a number from 0", 2),
+        (("--classes", ","), "the list of classes or prompts is empty", 2),
     ],
 )
 def test_generate_says_what_is_wrong(

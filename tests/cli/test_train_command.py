@@ -18,6 +18,11 @@ def test_unknown_model_to_train() -> None:
     assert "did you mean 'fashion-dit'" in run("train", "fashion-dot", "--smoke", code=2)
 
 
+def test_options_that_do_not_go_together(tmp_path: Path) -> None:
+    assert "leave --data out" in run("train", "fashion-dit", "--smoke", "--data", tmp_path, code=2)
+    assert "in whole epochs" in run("train", "fashion-features", "--smoke", "--stop-after", 100, code=2)
+
+
 def test_data_that_is_not_there(tmp_path: Path) -> None:
     assert "no Fashion-MNIST in" in run("train", "fashion-dit", "--data", tmp_path, "--out", tmp_path, code=3)
 

@@ -61,6 +61,9 @@ def test_foreign_sheets(tmp_path: Path) -> None:
     (tmp_path / "test_lables.json").write_text(json.dumps([1, 2, 3]))
     with pytest.raises(ValueError, match=r"4 images in the sheets but 3 labels in .*test_lables\.json"):
         cifar10("test", tmp_path)
+    (tmp_path / "test_lables.json").write_text('["cat", "dog"]')
+    with pytest.raises(ValueError, match=r"test_lables\.json is not a JSON list of labels: .*; copy it again"):
+        cifar10("test", tmp_path)
     Image.new("RGB", (32, 32)).save(tmp_path / "test_batch.png")
     with pytest.raises(ValueError, match="is 32 pixels wide; a sheet has one image of 1024 pixels a row"):
         cifar10("test", tmp_path)

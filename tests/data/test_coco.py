@@ -52,5 +52,15 @@ def test_broken_and_foreign_annotations(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"instances_val2017\.json is not JSON: .*; unpack it again"):
         load_data(spec)
     file.write_text(json.dumps({"images": []}))
-    with pytest.raises(ValueError, match="not an official file: expected the keys images, annotations, categories"):
+    with pytest.raises(
+        ValueError, match="not an official file: expected annotations, a list with image_id, category_id each"
+    ):
         load_data(spec)
+    for old, new, error in (
+        ('"category_id"', '"kind"', "expected annotations, a list with image_id, category_id each"),
+        ('"category_id": 3', '"category_id": 4711', "an annotation of category 4711, which is not listed"),
+    ):
+        assert old in whole
+        file.write_text(whole.replace(old, new))
+        with pytest.raises(ValueError, match=error):
+            load_data(spec)

@@ -5,7 +5,7 @@ import miniatures
 import pytest
 
 from bigain.data import load_data
-from bigain.data.imagenet import HUNDRED, KAGGLE, SOLUTION, read_synsets
+from bigain.data.imagenet import HUNDRED, KAGGLE, SOLUTION, TRUTH, read_synsets
 
 LAYOUTS = [miniatures.imagenet_folders, miniatures.imagenet_devkit, miniatures.imagenet_kaggle]
 
@@ -78,6 +78,30 @@ def test_training_images_lie_in_folders(tmp_path: Path) -> None:
     miniatures.write_image(tmp_path / "train/one.JPEG")
     with pytest.raises(FileNotFoundError, match=r"train has no folder such as n01440764\): expected val/n01440764"):
         load_data(f"imagenet-1k({str(tmp_path)!r}, split='train')")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Image,Boxes\nILSVRC2012_val_00000001,n01440764 1 2 3 4\n",
+        "ImageId,PredictionString\nILSVRC2012_val_00000001,\n",
+        "ImageId,PredictionString\nILSVRC2012_val_00000001,n99999999 1 2 3 4\n",
+    ],
+)
+def test_a_damaged_table_of_answers(text: str, tmp_path: Path) -> None:
+    spec = miniatures.imagenet_kaggle(tmp_path)
+    (tmp_path / SOLUTION).write_text(text)
+    with pytest.raises(ValueError, match=r"solution\.csv, line 2: expected the columns ImageId and PredictionString"):
+        load_data(spec)
+
+
+@pytest.mark.parametrize("word", ["tench", "4711"])
+def test_a_damaged_list_of_answers(word: str, tmp_path: Path) -> None:
+    spec = miniatures.imagenet_devkit(tmp_path)
+    lines = (tmp_path / TRUTH).read_text().split()
+    (tmp_path / TRUTH).write_text("\n".join([*lines[:3], word, *lines[4:]]))
+    with pytest.raises(ValueError, match=r"ground_truth\.txt, line 4: expected one of the \d+ numbers of classes"):
+        load_data(spec)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:])

@@ -8,6 +8,7 @@ import diffusers
 import torch
 from torch import Tensor, nn
 
+from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.backbones.site import native_size
 from bigain.registry import miss
 
@@ -56,7 +57,6 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "dit-xl-2-256": ("DiTTransformer2DModel", DIT_XL | {"sample_size": 32}),
     "dit-xl-2-512": ("DiTTransformer2DModel", DIT_XL | {"sample_size": 64}),
 }
-TEXT_TOKENS = 77
 
 
 def build_random(name: str, dtype: torch.dtype = torch.float32, device: str = "cpu") -> nn.Module:
@@ -103,7 +103,9 @@ class Inputs(NamedTuple):
     kwargs: dict[str, Any]
 
 
-def example_inputs(model: Any, latent: tuple[int, int] | None = None, batch: int = 1) -> Inputs:
+def example_inputs(
+    model: Any, latent: tuple[int, int] | None = None, batch: int = 1, text_tokens: int = TEXT_TOKENS
+) -> Inputs:
     """Inputs of the right shapes for a model of any family, on its device and of its type."""
     config, kind = model.config, type(model).__name__
     height, width = latent or native_size(model)
@@ -116,7 +118,7 @@ def example_inputs(model: Any, latent: tuple[int, int] | None = None, batch: int
     if kind == "DiTTransformer2DModel":
         return Inputs((latents, t), {"class_labels": torch.zeros_like(t)})
     if kind == "PixArtTransformer2DModel":
-        text = random(TEXT_TOKENS, config["caption_channels"])
+        text = random(text_tokens, config["caption_channels"])
         added: dict[str, Any] = {"resolution": None, "aspect_ratio": None}
         return Inputs((latents, text, t), {"added_cond_kwargs": added})
     kwargs: dict[str, Any] = {}
@@ -126,4 +128,4 @@ def example_inputs(model: Any, latent: tuple[int, int] | None = None, batch: int
     if kind == "ControlNetModel":
         factor = 2 ** (len(config["conditioning_embedding_out_channels"]) - 1)
         kwargs["controlnet_cond"] = random(config["conditioning_channels"], factor * height, factor * width)
-    return Inputs((latents, t, random(TEXT_TOKENS, config["cross_attention_dim"])), kwargs)
+    return Inputs((latents, t, random(text_tokens, config["cross_attention_dim"])), kwargs)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from bigain.backbones.schedule import Schedule
 
 Loss = Literal["l2", "l1", "huber"]
+TEXT_TOKENS = 77  # of a prompt, where no model says otherwise
 LOSSES: dict[str, Callable[..., Tensor]] = {"l2": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss}
 
 
@@ -75,6 +76,12 @@ class Denoiser(ABC):
     @property
     def dtype(self) -> torch.dtype:
         return next(self.network.parameters()).dtype
+
+    @property
+    def text_tokens(self) -> int:
+        """The length of a prompt, as the network gets it."""
+        text = self.unconditional(1).values.get("encoder_hidden_states")
+        return TEXT_TOKENS if text is None else int(text.shape[1])
 
     def rows_at_once(self) -> int:
         """Rows of a batch by latent values in flight: on a CPU 32 for 4 x 16 x 16, 8 for 4 x 64 x 64, more on a GPU.

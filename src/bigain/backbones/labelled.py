@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +93,10 @@ class LabelledDenoiser(Denoiser):
         return self.network(noisy, t, **condition.values).sample
 
     def _number(self, name: str | int) -> int:
-        if isinstance(name, int) and not isinstance(name, bool):
+        if isinstance(name, Integral) and not isinstance(name, bool):
             if not 0 <= name < len(self.classes):
                 raise ValueError(f"no class number {name}; this model has 0..{len(self.classes) - 1}")
-            return name
+            return int(name)
         if name not in self.classes:
             raise ValueError(miss("class", name, self.classes))
         return self.classes.index(name)

@@ -7,6 +7,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from bigain.backbones.architectures import example_inputs
+from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.compression import compress
 from bigain.operators import Operator
 
@@ -17,13 +18,15 @@ def count_flops(
     operator: Operator | str | None = None,
     *,
     latent: tuple[int, int] | None = None,
+    text_tokens: int = TEXT_TOKENS,
     **options: Any,
 ) -> int:
     """FLOPs of one forward pass of one sample of a model on the meta device; options are those of `compress`.
 
-    Multiply-adds count twice. Matrix products, convolutions and attention are counted, as the paper does.
+    `text_tokens` is the length of the prompt of a model that has one; a denoiser knows its own. Multiply-adds count
+    twice. Matrix products, convolutions and attention are counted, as the paper does.
     """
-    inputs = example_inputs(model, latent)
+    inputs = example_inputs(model, latent, text_tokens=text_tokens)
     if operator is None:
         return counted(model, inputs)
     with compress(model, operator, **options):

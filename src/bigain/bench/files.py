@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
+from bigain.bench.subjects import by_folder
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
 from bigain.classify.images import to_tensor
@@ -40,7 +41,7 @@ class Result(NamedTuple):
 def find_images(words: Sequence[str], classes: Sequence[str | int]) -> list[ImageFile]:
     """Files, folders (all the way down) and globs -> image files, sorted within each word, each once."""
     found: dict[Path, ImageFile] = {}
-    names = {str(name).replace("/", "_"): str(name) for name in classes}  # no slash in a folder's name
+    names = by_folder(classes)
     for word in words:
         literal = [Path(word)]  # a name may have brackets in it
         paths = (
@@ -98,7 +99,7 @@ def accuracy_of(results: Sequence[Result]) -> Share | None:
 
 
 def write_csv(path: Path, results: Sequence[Result], top: int) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:  # names that are no UTF-8
         writer = csv.writer(file)
         writer.writerow(["path", "label", "probability", "margin", "margin_error", "evaluations", "top", "truth"])
         for r in results:

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from bigain.backbones.architectures import meta_copy
+from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.bench.cost import count_flops
 from bigain.bench.experiment import Setting
 from bigain.bench.runner import REAL, Run, attached, whole_data
@@ -43,10 +44,14 @@ class Judge:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            for name, value in setting_cost(self.network, setting).items():
+            for name, value in setting_cost(self.network, setting, self.run.denoiser.text_tokens).items():
                 self.run.store.add_measure(number, name, value)
-        if "generate" in setting.tasks and "samples" not in known:
+        if "generate" in setting.tasks and self.unfinished(setting, known.get("samples")):
             self.run.store.add_measure(number, "samples", self.samples(setting))
+
+    def unfinished(self, setting: Setting, samples: dict[str, Any] | None) -> bool:
+        """Whether the samples were not judged yet, or before there was an uncompressed model to compare them with."""
+        return samples is None or ("psnr" not in samples and self.uncompressed() not in (None, setting))
 
     def samples(self, setting: Setting) -> dict[str, Any]:
         images = self.images(setting)
@@ -107,11 +112,11 @@ class Judge:
         return self._real
 
 
-def setting_cost(network: nn.Module, setting: Setting) -> dict[str, Any]:
+def setting_cost(network: nn.Module, setting: Setting, text_tokens: int = TEXT_TOKENS) -> dict[str, Any]:
     """FLOPs of one forward pass of one sample; tokens, queries and keys at the compressed sites, each kind once."""
     alone = replace(setting, attach=tuple(replace(part, groups=None) for part in setting.attach))
     with attached(network, alone):
-        flops = count_flops(network)
+        flops = count_flops(network, text_tokens=text_tokens)
         found = [hook.seen for hook in site_hooks(network)]
     return {"flops": flops, "tokens": sorted({(seen.tokens, seen.queries, seen.keys) for seen in found if seen})}
 

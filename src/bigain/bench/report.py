@@ -136,7 +136,8 @@ def classification(own: Decisions) -> dict[str, Any]:
         labels = np.zeros((len(rows), len(rows[0].ranking)), dtype=bool)
         for place, r in zip(labels, rows, strict=True):
             place[list(r.truth)] = True
-        found["ranking"] = bootstrap_mean(ranking_precision(np.array([r.ranking for r in rows]), labels))
+        if len(rows) > 1:  # one image has no interval
+            found["ranking"] = bootstrap_mean(ranking_precision(np.array([r.ranking for r in rows]), labels))
         found["macro"] = macro_precision(np.array([r.chances for r in rows]), labels)
     return found
 

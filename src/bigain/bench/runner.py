@@ -70,11 +70,13 @@ class Run:
 
     @classmethod
     def start(cls, experiment: Experiment, folder: Path, denoiser: Denoiser) -> "Run":
-        data = chosen_data(experiment)
-        rehearse(experiment, denoiser, data)
+        whole = whole_data(experiment)
+        data = chosen_data(experiment, whole)
+        rehearse(experiment, denoiser, data, min(REAL, len(whole)))
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(folder / FILE)
-        return cls(experiment, folder, store, store.begin(experiment), denoiser, data)
+        ids = store.begin(experiment, whole.identity())
+        return cls(experiment, folder, store, ids, denoiser, data)
 
     def pieces(self) -> list[Piece]:
         """All pieces, so ordered that all settings get on alike."""
@@ -161,7 +163,7 @@ def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset) ->
     )
 
 
-def rehearse(experiment: Experiment, denoiser: Denoiser, data: Dataset) -> None:
+def rehearse(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: int) -> None:
     """Try all that is used later, so that a mistake costs no work and no folder is bound to it."""
     for setting in experiment.settings:
         with attached(denoiser.network, setting):
@@ -178,7 +180,6 @@ def rehearse(experiment: Experiment, denoiser: Denoiser, data: Dataset) -> None:
             load_inception()
         else:
             folder_of(wanted.features)
-        real = min(REAL, len(whole_data(experiment)))
         if 2 * wanted.count > real:
             raise ValueError(
                 f"a distance of {wanted.count} generated images needs twice as many real ones; {data.name} gives "
@@ -199,9 +200,8 @@ def whole_data(experiment: Experiment) -> Dataset:
     return data if experiment.without is None else data.without(load_data(experiment.without).names)
 
 
-def chosen_data(experiment: Experiment) -> Dataset:
+def chosen_data(experiment: Experiment, data: Dataset) -> Dataset:
     """The images to classify, in the order of the seed."""
-    data = whole_data(experiment)
     most = max((s.n for s in experiment.settings if "classify" in s.tasks), default=0)
     return data.subset(most, experiment.seed) if most else data
 

@@ -1,11 +1,13 @@
 """One request of the command line: load, compress, classify, with a progress bar."""
 
+import itertools
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from torch import Tensor
 
 from bigain.backbones.denoiser import Denoiser
 from bigain.bench.files import Result, classify_files, find_images
@@ -97,16 +99,32 @@ def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console)
     if not names:
         raise ValueError("nothing to generate: the list of classes or prompts is empty")
     chosen = [names[i % len(names)] for i in range(wish.count)]
-    folder.mkdir(parents=True, exist_ok=True)
     attached = attach(denoiser, wish)
+    make_room(folder, wish.count)
     with attached, progress_bars(console) as bars:
         task = bars.add_task("generating", total=wish.count)
-        images = generate(denoiser, chosen, sampling, progress=lambda n: bars.advance(task, n))
-    for number, image in enumerate(images):
-        to_picture(image).save(folder / f"{number:05d}.png")
+        numbers = itertools.count()
+
+        def keep(made: Tensor) -> None:
+            for image, number in zip(made, numbers, strict=False):
+                to_picture(image).save(folder / f"{number:05d}.png")
+            bars.advance(task, len(made))
+
+        images = generate(denoiser, chosen, sampling, progress=keep)
     sheet = folder / "sheet.png"
     contact_sheet(images, min(len(names), 10) if len(names) > 1 else min(wish.count, 10), 1).save(sheet)
     return sheet
+
+
+def make_room(folder: Path, count: int) -> None:
+    """The folder for images 0 to count - 1; more images of a former call would be taken for this one's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    old = sorted(path.name for path in folder.glob("[0-9]" * 5 + ".png") if int(path.stem) >= count)
+    if old:
+        raise ValueError(
+            f"{folder} has {len(old)} images of a former call that this one would leave there, first {old[0]}; "
+            "empty the folder or take another one"
+        )
 
 
 def subjects_of(wish: Wish, denoiser: Denoiser) -> list[str | int]:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from bigain.backbones.architectures import ARCHITECTURES, Inputs, build_random, example_inputs, meta_copy
+from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.backbones.family import family_of
 from bigain.backbones.site import native_size
 from bigain.bench.cost import count_flops
@@ -138,8 +139,8 @@ def many_graphs() -> AbstractContextManager[None]:
 
 
 def measure_rounds(bench: Bench, tell: Tell) -> Result:
-    base = base_model(bench)
-    inputs = example_inputs(base, bench.latent, bench.batch)
+    base, text_tokens = base_model(bench)
+    inputs = example_inputs(base, bench.latent, bench.batch, text_tokens)
     device = next(base.parameters()).device
     names = [NONE, *(bench.operators or runnable(base))]
     tell("attaching")
@@ -156,7 +157,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
             tell(f"round {number + 1} of {bench.rounds}: {runner.name}, {runner.mode}")
             taken = seconds_of(partial(runner.call, *inputs.args, **inputs.kwargs), device)
             times[runner.name, runner.mode].append(taken)
-    flops = {name: flops_of(name, base, bench) for name in names}
+    flops = {name: flops_of(name, base, bench, text_tokens) for name in names}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
     rows.sort(key=lambda row: row.mode == "compiled")
     slow = [row.name for row in rows if row.mode == "eager" and row.to_none > 1 and not row.name.startswith(PEER)]
@@ -189,12 +190,13 @@ def describe(model: nn.Module, bench: Bench) -> Machine:
     return Machine(f"{bench.device}, {platform.machine()}{threads}", versions, native_size(model))
 
 
-def base_model(bench: Bench) -> nn.Module:
-    """Random weights for an architecture's name, otherwise the weights that there are."""
+def base_model(bench: Bench) -> tuple[nn.Module, int]:
+    """Random weights for an architecture's name, otherwise the weights that there are; the length of its prompts."""
     dtype = DTYPES[bench.dtype]
     if bench.model in ARCHITECTURES:
-        return build_random(bench.model, dtype, bench.device)
-    return load_denoiser(bench.model, dtype=dtype, device=bench.device).network.eval()
+        return build_random(bench.model, dtype, bench.device), TEXT_TOKENS
+    denoiser = load_denoiser(bench.model, dtype=dtype, device=bench.device)
+    return denoiser.network.eval(), denoiser.text_tokens
 
 
 def runnable(model: nn.Module) -> list[str]:
@@ -234,13 +236,14 @@ def peer_patch(model: nn.Module, name: str) -> None:
     tomesd.apply_patch(model, *args, **kwargs)
 
 
-def flops_of(name: str, base: nn.Module, bench: Bench) -> int:
+def flops_of(name: str, base: nn.Module, bench: Bench, text_tokens: int) -> int:
     """Of one sample; tomesd's are those of the operator that equals it."""
     _, args, kwargs = parse_call(name, "operator") if name.startswith(PEER) else ("", (), {})
     operator = f"tome(ratio={(*args, kwargs.get('ratio', 0.5))[0]})" if name.startswith(PEER) else name
     options = bench.options if operator != NONE and not name.startswith(PEER) else {}
     size = bench.latent or native_size(base)
-    return count_flops(meta_copy(base), None if operator == NONE else operator, latent=size, **options)
+    asked = None if operator == NONE else operator
+    return count_flops(meta_copy(base), asked, latent=size, text_tokens=text_tokens, **options)
 
 
 class Details(NamedTuple):

@@ -84,12 +84,13 @@ class Store:
             raise
         self.base.execute("commit")
 
-    def begin(self, experiment: Experiment) -> dict[str, int]:
+    def begin(self, experiment: Experiment, data: dict[str, Any] | None = None) -> dict[str, int]:
         """Write down the experiment, or check that it is the one of before; ids of its settings by label.
 
-        Settings may be added or left out later, and n may grow; what decides the results of a setting may not change.
+        Settings may be added or left out later, and n may grow; what decides the results of a setting may not change,
+        nor may the images: `data` is the data set's identity.
         """
-        wanted = {"experiment": as_text(experiment.identity())}
+        wanted = {"experiment": as_text(experiment.identity())} | ({"data": as_text(data)} if data else {})
         wanted |= {f"setting {s.label}": as_text([a.identity() for a in s.attach]) for s in experiment.settings}
         with self.writing():
             before = dict(self.base.execute("select key, value from meta"))

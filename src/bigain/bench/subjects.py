@@ -1,5 +1,6 @@
 """What a model is asked for on a data set: class conditions for classification, subjects for generation."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from bigain.backbones.denoiser import Denoiser
@@ -12,13 +13,20 @@ def class_conditions(denoiser: Denoiser, data: Dataset) -> tuple[list[str | int]
     if denoiser.by_text:
         return list(data.classes), data.prompts
     if own is not None:
-        strange = [name for name in data.classes if name not in own]
+        known = by_folder(own)
+        names = [name if name in own else known.get(name) for name in data.classes]
+        strange = [name for name, found in zip(data.classes, names, strict=True) if found is None]
         if strange:
             raise ValueError(f"the model has no class {strange[0]!r} of {data.name}; it has {', '.join(own)}")
-        return list(data.classes), "{}"
+        return [name for name in names if name is not None], "{}"
     if data.numbers is None:
         raise ValueError(f"{data.name} has no ImageNet label numbers, which this class-conditional model needs")
     return list(data.numbers), "{}"
+
+
+def by_folder(classes: Iterable[str | int]) -> dict[str, str]:
+    """Classes by the names that folders of their images have, which hold no slash: T-shirt_top is T-shirt/top."""
+    return {str(name).replace("/", "_"): str(name) for name in classes}
 
 
 def subjects(denoiser: Denoiser, data: Dataset, count: int) -> list[str | int]:

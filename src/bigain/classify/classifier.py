@@ -246,7 +246,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def check_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
-    found = tuple(classes)
+    found = tuple(int(name) if isinstance(name, np.integer) else name for name in classes)
     if isinstance(classes, str) or len(found) < 2:
         raise ValueError(f"classification needs two classes or more; got {classes!r}")
     twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()

@@ -50,7 +50,7 @@ def to_pil(image: Any) -> Image.Image:
         array = np.moveaxis(array, 0, -1)
     if array.ndim == 3 and array.shape[-1] == 1:
         array = array[..., 0]
-    if array.dtype != np.uint8 or array.ndim not in (2, 3):
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or not array.size:
         raise ValueError(f"an array is uint8, (h, w) or (h, w, 1 | 3 | 4); got {array.dtype} {array.shape}")
     return Image.fromarray(array)
 

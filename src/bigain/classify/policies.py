@@ -29,6 +29,9 @@ class Stages:
     keep: tuple[int, ...] = (5, 1)
 
     def __post_init__(self) -> None:
+        for name, counts in (("trials", self.trials), ("keep", self.keep)):
+            if not isinstance(counts, list | tuple) or any(type(count) is not int for count in counts):
+                raise ValueError(f"{name} is a list of ints, one for each stage; got {counts!r}")
         if len(self.trials) != len(self.keep) or not self.trials:
             raise ValueError(f"stages need as many keep counts as trials; got {self.trials} and {self.keep}")
         if list(self.trials) != sorted(set(self.trials)) or min(self.trials) < 1:

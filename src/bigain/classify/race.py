@@ -31,14 +31,16 @@ class Race:
     antithetic: bool = False  # each noise is used twice, the second time mirrored
 
     def __post_init__(self) -> None:
-        if not 0 < self.confidence < 1:
+        if not isinstance(self.confidence, float) or not 0 < self.confidence < 1:
             raise ValueError(f"confidence is a probability between 0 and 1; got {self.confidence!r}")
-        if type(self.max_trials) is not int or not 2 <= self.first <= self.max_trials:
-            raise ValueError(f"a race needs 2 <= first <= max_trials; got {self.first} and {self.max_trials}")
+        if not type(self.max_trials) is type(self.first) is int or not 2 <= self.first <= self.max_trials:
+            raise ValueError(f"a race needs ints 2 <= first <= max_trials; got {self.first!r} and {self.max_trials!r}")
+        if type(self.antithetic) is not bool:
+            raise ValueError(f"antithetic is True or False; got {self.antithetic!r}")
 
     def rounds(self, board: Board, deck: Deck) -> Iterator[list[Trial]]:
+        waiting = self._trials(deck)  # says if there are not so many, before the simulation
         limit = critical_value(self.confidence, len(board.alive), self.first, self.max_trials)
-        waiting = self._trials(deck)
         size = self.first
         while waiting and len(board.alive) > 1:
             yield waiting[:size]

@@ -22,8 +22,7 @@ def even_steps(timesteps: int, most: int) -> list[int]:
     """Evenly spaced time steps, in the middle of their intervals: 1000, 20 -> 25, 75, ..., 975."""
     if not 1 <= most <= timesteps:
         raise ValueError(f"the number of trials is from 1 to {timesteps}, the time steps of the model; got {most}")
-    width = timesteps // most
-    return list(range(width // 2, timesteps, width))[:most]
+    return [(2 * i + 1) * timesteps // (2 * most) for i in range(most)]
 
 
 def staged_steps(timesteps: int, stages: Sequence[int]) -> list[list[int]]:

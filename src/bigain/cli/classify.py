@@ -105,7 +105,9 @@ def classify(
         show_results(results, top)
         share = files.accuracy_of(results)
         if share is not None:
-            say(f"accuracy {share}")
+            rest = len(results) - share.n
+            left = f"; the folders of {rest} other image{'s' * (rest > 1)} name no class" if rest else ""
+            say(f"accuracy {share}{left}")
     report_left_out("not classified", unreadable)
 
 
@@ -125,5 +127,6 @@ def show_results(results: "list[Result]", top: int) -> None:
     for r in results:
         labels = "\n".join(name for name, _ in r.top[:top])
         chances = "\n".join(f"{chance:.3f}" for _, chance in r.top[:top])
-        table.add_row(escape(r.path), escape(labels), chances, margin_text(r))
+        path = r.path.encode(errors="replace").decode()  # a terminal takes no names that are no UTF-8
+        table.add_row(escape(path), escape(labels), chances, margin_text(r))
     out.print(table)

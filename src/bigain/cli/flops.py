@@ -1,5 +1,6 @@
 """`bigain flops`."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +35,7 @@ def flops(
         str,
         typer.Option(
             metavar="NAME",
-            help="An architecture (`bigain list architectures`) or a folder with a diffusers model.",
+            help="An architecture (`bigain list architectures`), a bundled model or a folder with a diffusers model.",
             autocompletion=names_of("architectures"),
         ),
     ] = "sd2",
@@ -50,19 +51,27 @@ def flops(
 
     Without --operator, the table has the uncompressed model and the main operators.
     """
-    from bigain.backbones.architectures import build_meta
+    from bigain.backbones.architectures import build_meta, meta_copy
+    from bigain.backbones.denoiser import TEXT_TOKENS
     from bigain.backbones.site import native_size
     from bigain.bench.cost import count_flops
+    from bigain.loading import load_denoiser
+    from bigain.zoo.shelf import bundled
 
     if reuse and not operator:
         raise ValueError("--reuse goes with --operator; the table without one has both where it matters")
-    network: Any = build_meta(model)
+    if model in bundled():
+        denoiser = load_denoiser(model)
+        network, text_tokens = meta_copy(denoiser.network), denoiser.text_tokens
+    else:
+        network, text_tokens = build_meta(model), TEXT_TOKENS
     size = parse_size(latent) if latent else None
     height, width = size or native_size(network)
-    dense = count_flops(network, latent=size) / 1e9
+    count = partial(count_flops, network, latent=size, text_tokens=text_tokens)
+    dense = count() / 1e9
     rows: list[dict[str, Any]] = []
     for text, again in ((operator, reuse),) if operator else MAIN_OPERATORS:
-        gflops = count_flops(network, text, latent=size, where=where, reuse=again) / 1e9 if text else dense
+        gflops = count(text, where=where, reuse=again) / 1e9 if text else dense
         asked = {"model": model, "operator": text, "reuse": again, "where": where if text else None}
         rows.append({**asked, "latent": f"{height}x{width}", "gflops": gflops, "saved": 1 - gflops / dense})
     if as_json:
@@ -73,8 +82,10 @@ def flops(
     table.add_column("reuse")
     table.add_column("GFLOPs", justify="right")
     table.add_column("saved", justify="right")
+    places = 2 if dense > 1 else 4
     for row in rows:
-        table.add_row(row["operator"] or "none", row["reuse"] or "", f"{row['gflops']:.2f}", f"{row['saved']:.1%}")
+        cost = f"{row['gflops']:.{places}f}"
+        table.add_row(row["operator"] or "none", row["reuse"] or "", cost, f"{row['saved']:.1%}")
     out.print(table)
 
 

@@ -80,4 +80,4 @@ def generate(
     if as_json:
         print_json({"images": [folder / f"{number:05d}.png" for number in range(count)], "sheet": sheet})
     else:
-        say(f"{count} images in {folder}, side by side in {sheet}")
+        say(f"{count} image{'s' * (count > 1)} in {folder}, side by side in {sheet}")

@@ -56,7 +56,7 @@ def train(
     """
     from bigain.zoo.command import Options, train_named
 
-    place = folder or Path("runs") / name
+    place = folder or Path("runs") / (f"{name}-smoke" if smoke else name)
     try:
         train_named(name, place, Options(data, seed, stop_after, smoke), err)
     except KeyboardInterrupt:

@@ -75,7 +75,11 @@ def read_sheets(files: list[Path], answers: Path) -> tuple[np.ndarray, np.ndarra
         if pixels.shape[1] != SIDE * SIDE:
             raise ValueError(f"{path} is {pixels.shape[1]} pixels wide; a sheet has one image of 1024 pixels a row")
         parts.append(pixels.reshape(-1, SIDE, SIDE, 3))
-    images, labels = np.concatenate(parts), np.array(json.loads(answers.read_text()), dtype=np.int64)
+    try:
+        labels = np.array(json.loads(answers.read_text()), dtype=np.int64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{answers} is not a JSON list of labels: {error}; copy it again") from error
+    images = np.concatenate(parts)
     if len(images) != len(labels):
         raise ValueError(f"{len(images)} images in the sheets but {len(labels)} labels in {answers}")
     return images, labels

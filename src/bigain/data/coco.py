@@ -28,14 +28,21 @@ def load_coco(root: str | None = None, split: str = "val", unlabelled: bool = Fa
     check_split(HOME.title, split, ("val", "train"))
     files = [f"annotations/{what}_{split}2017.json" for what in ("instances", "captions")]
     folder, instances, told = HOME.find(root, [f"{split}2017", *files])
-    found = read_json(instances, "images", "annotations", "categories")
+    found = read_json(
+        instances,
+        images=("id", "file_name"),
+        annotations=("image_id", "category_id"),
+        categories=("id", "name"),
+    )
     kinds = sorted(found["categories"], key=lambda kind: kind["id"])
     label = {kind["id"]: k for k, kind in enumerate(kinds)}
     labels: dict[int, set[int]] = defaultdict(set)
     for annotation in found["annotations"]:
+        if annotation["category_id"] not in label:
+            raise ValueError(f"{instances}: an annotation of category {annotation['category_id']}, which is not listed")
         labels[annotation["image_id"]].add(label[annotation["category_id"]])
     captions: dict[int, list[str]] = defaultdict(list)
-    for annotation in read_json(told, "annotations")["annotations"]:
+    for annotation in read_json(told, annotations=("image_id", "caption"))["annotations"]:
         captions[annotation["image_id"]].append(annotation["caption"].strip())
     images = sorted(found["images"], key=lambda image: image["id"])
     kept = [image for image in images if unlabelled or image["id"] in labels]
@@ -49,12 +56,14 @@ def load_coco(root: str | None = None, split: str = "val", unlabelled: bool = Fa
     return Dataset("coco", split, tuple(kind["name"] for kind in kinds), examples, multilabel=True, note=note)
 
 
-def read_json(path: Path, *keys: str) -> Any:
-    """A JSON object with at least these keys."""
+def read_json(path: Path, **lists: tuple[str, ...]) -> Any:
+    """A JSON object with at least these lists, whose members have these keys."""
     try:
         found = json.loads(path.read_text())
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}; unpack it again") from error
-    if not isinstance(found, dict) or not set(keys) <= set(found):
-        raise ValueError(f"{path} is not an official file: expected the keys {', '.join(keys)}")
+    for name, keys in lists.items():
+        members = found.get(name) if isinstance(found, dict) else None
+        if not isinstance(members, list) or not all(isinstance(m, dict) and m.keys() >= set(keys) for m in members):
+            raise ValueError(f"{path} is not an official file: expected {name}, a list with {', '.join(keys)} each")
     return found

@@ -1,6 +1,7 @@
 """What a data set is: named examples, the classes they belong to, and seeded subsets."""
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +65,8 @@ class Dataset:
             raise ValueError(f"{self.name}: {len(self.classes)} classes but {len(self.numbers)} label numbers")
         check_unique(f"class of {self.name}", self.classes)
         names, labels = columns(self.examples)
+        if not names:
+            raise ValueError(f"{self.name} {self.split} has no images")
         check_unique(f"example of {self.name}", names)
         known = range(len(self.classes))
         for name, own in zip(names, labels, strict=True):
@@ -98,6 +101,12 @@ class Dataset:
         left_out = set(names)
         places = [i for i, name in enumerate(self.names) if name not in left_out]
         return replace(self, examples=pick(self.examples, places))
+
+    def identity(self) -> dict[str, Any]:
+        """What tells it from the same data set with other images: how many, and a hash of names and labels."""
+        names, labels = columns(self.examples)
+        told = json.dumps([self.classes, sorted(zip(names, labels, strict=True))])
+        return {"images": len(names), "classes": len(self.classes), "hash": hashlib.sha256(told.encode()).hexdigest()}
 
     def describe(self) -> str:
         """One line: name, split, numbers of images and classes."""

@@ -86,8 +86,17 @@ def labelled_files(root: str | None, split: str) -> Iterator[tuple[Path, str]]:
 
 def read_solution(path: Path) -> dict[str, str]:
     """Kaggle's answers: name of each image -> WordNet id, the first word of its boxes."""
-    with path.open(newline="") as file:
-        answers = {row["ImageId"]: row["PredictionString"].split()[0] for row in csv.DictReader(file)}
+    known, answers = set(read_synsets().ids), {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        for row in reader:
+            name, words = row.get("ImageId"), (row.get("PredictionString") or "").split()
+            if not name or not words or words[0] not in known:
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: expected the columns ImageId and PredictionString, such as "
+                    f"ILSVRC2012_val_00000001,n01440764 1 2 3 4; got {row}"
+                )
+            answers[name] = words[0]
     return dict(sorted(answers.items()))
 
 
@@ -97,5 +106,8 @@ def read_devkit(meta: Path, truth: Path) -> dict[str, str]:
 
     synsets = loadmat(meta, squeeze_me=True)["synsets"]
     wnids = {int(number): str(wnid) for number, wnid in zip(synsets["ILSVRC2012_ID"], synsets["WNID"], strict=True)}
-    numbers = [int(word) for word in truth.read_text().split()]
+    numbers = [int(word) if word.isdigit() else 0 for word in truth.read_text().split()]
+    wrong = [place for place, number in enumerate(numbers, start=1) if number not in wnids]
+    if wrong:
+        raise ValueError(f"{truth}, line {wrong[0]}: expected one of the {len(wnids)} numbers of classes in {meta}")
     return {f"ILSVRC2012_val_{place:08d}": wnids[number] for place, number in enumerate(numbers, start=1)}

@@ -40,6 +40,10 @@ def train_named(name: str, out: Path, options: Options, console: Console) -> Non
     """Train a model by name into a folder."""
     if name not in (*RECIPES, *FEATURES):
         raise ValueError(miss("model to train", name, (*RECIPES, *FEATURES)))
+    if options.smoke and options.data:
+        raise ValueError("--smoke learns from the bundled images; leave --data out, or --smoke")
+    if name in FEATURES and options.stop_after:
+        raise ValueError(f"--stop-after is for recipes of samples; {name} is trained in whole epochs")
     data = FEATURES[name] if name in FEATURES else RECIPES[name].data
     found = smoke_data() if options.smoke else training_data(data, options.data)
     with progress_bars(console) as bars:
