@@ -35,7 +35,7 @@ SCALED_LINEAR = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_
 
 
 def unet(channels: int, widths: tuple[int, ...]) -> dict[str, Any]:
-    """Attention at the full and at half the 16 x 16 grid, heads of 16 channels."""
+    """Attention at every level, from the 16 x 16 grid down, in heads of 16 channels."""
     return {
         "sample_size": 16,
         "in_channels": channels,
@@ -90,9 +90,9 @@ RECIPES: dict[str, Recipe] = {
             data="cifar-10",
             family="unet",
             frame=(32, 3, 0),
-            architecture=unet(channels=12, widths=(48, 96)),
+            architecture=unet(channels=12, widths=(32, 64, 80)),
             schedule=SCALED_LINEAR,
-            samples=400_000,
+            samples=640_000,
             prompt_tokens=4,
         ),
     )
