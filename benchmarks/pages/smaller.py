@@ -1,5 +1,6 @@
 """The smaller experiments, one table each."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -52,9 +53,18 @@ def smaller() -> str:
 
 Each with the command that repeats it; records in `benchmarks/results`. "Same label": how often the answer is that of
 the uncompressed model, right or wrong. With n = 200 an interval reaches some three to five points to each side: only
-large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows.""",
+large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows. In
+short:""",
+        "\n".join(brief(small) for small in SMALL),
         *(section(small) for small in SMALL),
     ])  # fmt: skip
+
+
+def brief(small: Small) -> str:
+    """The title, as a link, and what the most telling comparison says."""
+    title = compared(small.record).title
+    place = re.sub(r"[^\w-]+", "-", title.lower().replace(",", ""))
+    return f"- [{title}](#{place}): {verdict(compared(small.record, small.against))}"
 
 
 def section(small: Small) -> str:
