@@ -97,7 +97,7 @@ model `{report.experiment["model"]}`, n = {n}, seed {report.experiment["seed"]}.
 
 def verdict(report: Report) -> str:
     """Which rows differ beyond chance from what they are compared with, in words."""
-    told = [row for row in report.rows if row.p is not None and row.change is not None]
+    told = [row for row in report.rows if row.p is not None and row.change is not None and row.name != "none"]
     worse = named(row for row in told if row.p < 0.05 and row.change.value < 0)
     better = named(row for row in told if row.p < 0.05 and row.change.value > 0)
     if not worse + better:
