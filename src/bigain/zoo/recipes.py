@@ -18,6 +18,7 @@ class Recipe:
     prompt_tokens: int = 0  # length of the learned prompt of each class; 0: class labels
     batch: int = 64
     learning_rate: float = 2e-3
+    muon: float = 0.0  # learning rate of inner matrices and convolutions by Muon; 0: all by AdamW
     weight_decay: float = 0.01
     warmup: int = 200  # steps
     decay: float = 0.4  # the learning rate falls linearly over this last share of a cycle
@@ -92,8 +93,9 @@ RECIPES: dict[str, Recipe] = {
             frame=(32, 3, 0),
             architecture=unet(channels=12, widths=(32, 64, 80)),
             schedule=SCALED_LINEAR,
-            samples=640_000,
+            samples=416_000,
             prompt_tokens=4,
+            muon=6e-3,
         ),
     )
 }

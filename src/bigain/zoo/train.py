@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from bigain.backbones.labelled import LabelledModel
 from bigain.backbones.schedule import TIMESTEPS, Schedule
+from bigain.zoo.muon import Muon
 from bigain.zoo.recipes import Recipe
 
 VALIDATION = 512  # held-out pairs of (image, t, noise), the same in every run
@@ -32,12 +33,12 @@ def learning_rate(recipe: Recipe, step: int) -> float:
 
 @dataclass
 class Run:
-    """A training run in memory: the network, its moving average, the optimiser and the curve so far."""
+    """A training run in memory: the network, its moving average, the optimisers and the curve so far."""
 
     recipe: Recipe
     network: LabelledModel
     average: dict[str, Tensor]
-    optimiser: torch.optim.Optimizer
+    optimisers: list[torch.optim.Optimizer]
     step: int = 0
     seconds: float = 0.0  # of processor time, which a busy machine does not stretch
     curve: list[dict[str, float]] = field(default_factory=list)
@@ -45,7 +46,7 @@ class Run:
     @classmethod
     def start(cls, recipe: Recipe, network: LabelledModel) -> "Run":
         average = {name: p.detach().clone() for name, p in network.named_parameters()}
-        return cls(recipe, network, average, make_optimiser(recipe, network))
+        return cls(recipe, network, average, make_optimisers(recipe, network))
 
     def save(self, path: Path) -> None:
         """Write beside, then rename: a kill in between leaves the former checkpoint whole."""
@@ -53,7 +54,7 @@ class Run:
             "recipe": json.dumps(self.recipe.as_json(), sort_keys=True),
             "network": self.network.state_dict(),
             "average": self.average,
-            "optimiser": self.optimiser.state_dict(),
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "step": self.step,
             "seconds": self.seconds,
             "curve": self.curve,
@@ -69,19 +70,27 @@ class Run:
             raise ValueError(f"{path} was trained with another recipe:\n{state['recipe']}\nnow asked:\n{asked}")
         self.network.load_state_dict(state["network"])
         self.average = state["average"]
-        self.optimiser.load_state_dict(state["optimiser"])
+        for optimiser, own in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(own)
         self.step, self.seconds, self.curve = state["step"], state["seconds"], state["curve"]
 
 
-def make_optimiser(recipe: Recipe, network: LabelledModel) -> torch.optim.Optimizer:
-    """AdamW; biases, gains and tables are not decayed."""
+def make_optimisers(recipe: Recipe, network: LabelledModel) -> list[torch.optim.Optimizer]:
+    """AdamW, and Muon for inner matrices where the recipe says so; biases, gains and tables do not decay."""
+    inner: list[nn.Parameter] = []
     decayed: list[nn.Parameter] = []
     free: list[nn.Parameter] = []
     for name, parameter in network.named_parameters():
         matrix = parameter.ndim >= 2 and "embedding_table" not in name and name != "prompts"
-        (decayed if matrix else free).append(parameter)
+        outer = "conv_in" in name or "conv_out" in name
+        (inner if matrix and recipe.muon and not outer else decayed if matrix else free).append(parameter)
     groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.99))
+    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.99))]
+    if inner:
+        optimisers.append(Muon(inner, lr=recipe.muon, weight_decay=recipe.weight_decay))
+    for group in (group for optimiser in optimisers for group in optimiser.param_groups):
+        group["initial_lr"] = group["lr"]
+    return optimisers
 
 
 def noise_loss(
@@ -113,12 +122,13 @@ def train_step(run: Run, schedule: Schedule, latents: Tensor, labels: Tensor) ->
     chosen = torch.where(dropped, run.network.classes, labels[rows])
 
     loss = noise_loss(run.network, schedule, latents[rows], chosen, t.long(), noise)
-    run.optimiser.zero_grad()
+    run.network.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(run.network.parameters(), 1.0)
-    for group in run.optimiser.param_groups:
-        group["lr"] = recipe.learning_rate * learning_rate(recipe, run.step)
-    run.optimiser.step()
+    for optimiser in run.optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["initial_lr"] * learning_rate(recipe, run.step)
+        optimiser.step()
     run.step += 1
     update_average(run)
     return loss.item()
