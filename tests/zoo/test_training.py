@@ -48,8 +48,9 @@ def test_another_recipe_does_not_resume(tmp_path: Path) -> None:
         Trainer(tiny("fashion-dit", ema=0.5), data, tmp_path, SMOKE)
 
 
-def test_smoke_writes_a_model_a_card_and_samples(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["train", "fashion-unet", "--smoke", "--out", str(tmp_path)])
+@pytest.mark.parametrize("name", ["fashion-unet", "cifar-unet"])
+def test_smoke_writes_a_model_a_card_and_samples(name: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["train", name, "--smoke", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["samples_seen"] == 192

@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +20,8 @@ from bigain.progress import progress_bars
 from bigain.registry import miss
 from bigain.zoo.features import FeatureNet, load_features, predict, save_features, train_features
 from bigain.zoo.loop import SMOKE, Data, Trainer
-from bigain.zoo.recipes import RECIPES
+from bigain.zoo.recipes import FEATURES, RECIPES, FeatureRecipe
 from bigain.zoo.shelf import SHELF
-
-FEATURES = {"fashion-features": "fashion-mnist", "cifar-features": "cifar-10"}  # name -> data
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,13 @@ def train_named(name: str, out: Path, options: Options, console: Console) -> Non
         raise ValueError("--smoke learns from the bundled images; leave --data out, or --smoke")
     if name in FEATURES and options.stop_after:
         raise ValueError(f"--stop-after is for recipes of samples; {name} is trained in whole epochs")
-    data = FEATURES[name] if name in FEATURES else RECIPES[name].data
-    found = smoke_data() if options.smoke else training_data(data, options.data)
+    asked = FEATURES[name] if name in FEATURES else RECIPES[name]
+    found = smoke_data(asked.frame[1]) if options.smoke else training_data(asked.data, options.data)
     with progress_bars(console) as bars:
-        if name in FEATURES:
-            finish_features(name, out, found, options.seed, 1 if options.smoke else 6, bars)
+        if isinstance(asked, FeatureRecipe):
+            finish_features(replace(asked, epochs=1) if options.smoke else asked, out, found, options.seed, bars)
             return
-        recipe = replace(RECIPES[name], seed=options.seed)
+        recipe = replace(asked, seed=options.seed)
         if options.smoke:
             recipe = replace(recipe, samples=16 * 12, batch=16, warmup=4)
         trainer = Trainer(recipe, found, out, SMOKE if options.smoke else None)
@@ -82,41 +80,41 @@ def training_data(name: str, root: str | None) -> Data:
 
 def shelved(data: str) -> FeatureNet | None:
     """The feature network for a data set, where it was trained."""
-    folder = SHELF / next(name for name, own in FEATURES.items() if own == data)
+    folder = SHELF / next(recipe.name for recipe in FEATURES.values() if recipe.data == data)
     return load_features(folder) if (folder / "config.json").is_file() else None
 
 
-def smoke_data() -> Data:
+def smoke_data(channels: int = 1) -> Data:
     """The bundled images, split: enough to go through every step, too few to learn from."""
     sample = fashion_sample()
     train = LabelledImages(sample.images[:400], sample.labels[:400], sample.classes)
     test = LabelledImages(sample.images[400:], sample.labels[400:], sample.classes)
-    return Data(train, test, np.array([], dtype=int), FeatureNet().eval())
+    return Data(train, test, np.array([], dtype=int), FeatureNet(channels=channels).eval())
 
 
-def finish_features(name: str, out: Path, data: Data, seed: int, epochs: int, bars: Progress) -> None:
+def finish_features(recipe: FeatureRecipe, out: Path, data: Data, seed: int, bars: Progress) -> None:
     """Train a feature network, test it on all test images, and write its card."""
-    frame = Frame(28, 1, 2) if data.train.images.ndim == 3 else Frame(32, 3, 0)
+    frame = Frame(*recipe.frame)
     images, labels = to_tensors(list(data.train.images), frame), torch.from_numpy(data.train.labels)
-    short = name.removesuffix("-features")
-    task = bars.add_task(name, total=epochs * len(images))
+    task = bars.add_task(recipe.name, total=recipe.epochs * len(images))
 
     def show(rows: int, loss: float) -> None:
-        bars.update(task, advance=rows, description=f"{name}  loss {loss:.4f}")
+        bars.update(task, advance=rows, description=f"{recipe.name}  loss {loss:.4f}")
 
-    started = time.perf_counter()
-    save_features(out, train_features(short, images, labels, epochs=epochs, seed=seed, progress=show))
-    seconds = time.perf_counter() - started
+    started = time.process_time()
+    save_features(out, train_features(recipe, images, labels, seed=seed, progress=show))
+    seconds = time.process_time() - started
     _, predicted = predict(load_features(out), to_tensors(list(data.test.images), frame))
     share = wilson(int((predicted.numpy() == data.test.labels).sum()), len(data.test.labels))
-    text = f"A small classifier of {FEATURES[name]} whose features serve FD-{short}: {share} on the test set"
+    text = f"A small classifier of {recipe.data} whose features serve FD-{recipe.short}: {share} on the test set"
     card = {
-        "name": name,
+        "name": recipe.name,
         "summary": text,
         "accuracy": share._asdict(),
-        "epochs": epochs,
+        "recipe": asdict(recipe),
         "seed": seed,
         "seconds": seconds,
     }
     (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    (out / "card.md").write_text(f"# {name}\n\n{text}. Trained by `bigain train {name}` in {seconds:.0f} s.\n")
+    words = f"{text}. Trained by `bigain train {recipe.name}` in {seconds:.0f} s of processor time."
+    (out / "card.md").write_text(f"# {recipe.name}\n\n{words}\n")

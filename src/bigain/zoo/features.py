@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from bigain.data.cifar10 import CLASSES as CIFAR
 from bigain.data.fashion_mnist import CLASSES as FASHION
+from bigain.zoo.recipes import FeatureRecipe
 
 CLASSES = {"fashion": FASHION, "cifar": CIFAR}  # what the outputs of a network of this name mean
 
@@ -44,21 +45,23 @@ class FeatureNet(nn.Module):
 
 
 def train_features(
-    name: str, images: Tensor, labels: Tensor, *, epochs: int = 6, batch: int = 128, seed: int = 0,
+    recipe: FeatureRecipe, images: Tensor, labels: Tensor, *, batch: int = 128, seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> FeatureNet:  # fmt: skip
     """Plain supervised training with a one-cycle rate and small shifts: (N, c, 32, 32), (N,) -> network."""
     torch.manual_seed(seed)
-    network = FeatureNet(name, images.shape[1]).train()
+    network = FeatureNet(recipe.short, images.shape[1], width=recipe.width).train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.02)
-    steps = epochs * (len(images) // batch)
+    steps = recipe.epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=3e-3, total_steps=steps)
     generator = torch.Generator().manual_seed(seed)
-    for _ in range(epochs):
+    for _ in range(recipe.epochs):
         for rows in torch.randperm(len(images), generator=generator).split(batch)[: len(images) // batch]:
             dy, dx = (int(n) for n in torch.randint(-2, 3, (2,), generator=generator))
-            shifted = torch.roll(images[rows], (dy, dx), (2, 3))
-            loss = F.cross_entropy(network(shifted), labels[rows], label_smoothing=0.05)
+            seen = torch.roll(images[rows], (dy, dx), (2, 3))
+            if recipe.mirror and torch.rand((), generator=generator) < 0.5:
+                seen = seen.flip(3)
+            loss = F.cross_entropy(network(seen), labels[rows], label_smoothing=0.05)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

@@ -99,3 +99,29 @@ RECIPES: dict[str, Recipe] = {
         ),
     )
 }
+
+
+@dataclass(frozen=True)
+class FeatureRecipe:
+    """A feature network: its data, size and training."""
+
+    name: str
+    data: str
+    frame: tuple[int, int, int]  # image size, channels, padding
+    width: int = 32
+    epochs: int = 6
+    mirror: bool = False  # half of the batches are seen in a mirror
+
+    @property
+    def short(self) -> str:
+        """What distances in these features are called after."""
+        return self.name.removesuffix("-features")
+
+
+FEATURES: dict[str, FeatureRecipe] = {
+    recipe.name: recipe
+    for recipe in (
+        FeatureRecipe("fashion-features", "fashion-mnist", (28, 1, 2)),
+        FeatureRecipe("cifar-features", "cifar-10", (32, 3, 0), width=48, epochs=8, mirror=True),
+    )
+}
