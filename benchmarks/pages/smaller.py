@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from contrasts import compared
+from contrasts import Contrast, accuracy_contrast, compared
 from text import IMAGES, RESULTS, table
 
 from bigain.bench.report import Report, Row
@@ -17,30 +17,42 @@ SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "
 
 
 class Small(NamedTuple):
-    """A smaller experiment: with what its rows are compared besides the uncompressed model, and if it has a curve."""
+    """A smaller experiment: with what its rows are compared besides the uncompressed model, and if it has a curve.
+
+    All are compared with the row `against`, or some with others, by name: `pairs`.
+    """
 
     stem: str
     against: str | None = None
     curve: bool = False
     more: tuple[str, ...] = ()  # columns
+    pairs: tuple[tuple[str, str], ...] = ()
 
     @property
     def record(self) -> Path:
         return RESULTS / f"{self.stem}.sqlite"
 
 
+def one_plan(*names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((f"{name}, one plan", name) for name in names)
+
+
 SMALL = tuple(small for small in (
     Small("motivation", "ToMe random", curve=True),
     Small("equal-flops", "ToMe random, ratio 0.5"),
     Small("scorers", "gated merge, scorer laplacian_l1, ratio 0.7"),
-    Small("locations"),
+    Small("locations", pairs=(
+        *((f"{name}, self + {more}", f"{name}, self") for name in ("ToMe random", "gated merge")
+          for more in ("cross", "MLP", "cross + MLP")),
+        ("gated merge, self", "ToMe random, self"),
+    )),
     Small("further-speedup", "gated merge"),
     Small("kv-selection", "ToDo, factor 2"),
     Small("alpha-sensitivity", "KV down-sampling, factor 2, alpha 1.0", curve=True),
     Small("alpha-schedules", "ToDo, factor 2"),
     Small("hybrids"),
-    Small("sharing-unet"),
-    Small("sharing-dit"),
+    Small("sharing-unet", pairs=one_plan("gated merge", "ToMe random")),
+    Small("sharing-dit", pairs=one_plan("gated merge", "gated merge, local", "block merge", "ToMe random")),
     Small("subset-robustness-1", "ToMe random"),
     Small("subset-robustness-2", "ToMe random"),
     Small("wall-clock", more=("times as fast",)),
@@ -53,8 +65,8 @@ def smaller() -> str:
 
 Each with the command that repeats it; records in `benchmarks/results`. "Same label": how often the answer is that of
 the uncompressed model, right or wrong. With n = 200 an interval reaches some three to five points to each side: only
-large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows. In
-short:""",
+large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows, or
+zero outside the bootstrap interval of the mean over ratios, at 95 % for all pairs of a table together. In short:""",
         "\n".join(brief(small) for small in SMALL),
         *(section(small) for small in SMALL),
     ])  # fmt: skip
@@ -64,7 +76,8 @@ def brief(small: Small) -> str:
     """The title, as a link, and what the most telling comparison says."""
     title = compared(small.record).title
     place = re.sub(r"[^\w-]+", "-", title.lower().replace(",", ""))
-    return f"- [{title}](#{place}): {verdict(compared(small.record, small.against))}"
+    found = told(contrasts(small)) if small.pairs else verdict(compared(small.record, small.against))
+    return f"- [{title}](#{place}): {found}"
 
 
 def section(small: Small) -> str:
@@ -92,7 +105,27 @@ model `{report.experiment["model"]}`, n = {n}, seed {report.experiment["seed"]}.
     if small.curve:
         parts.append(f"![{report.title}: accuracy of {report.experiment['model']}](images/{small.stem}.png)")
     parts += [table(names, [[signs(cell) for cell in row] for row in rows]), "\n".join(words)]
+    if small.pairs:
+        found = contrasts(small)
+        heads = ["difference in points", *(f"ratio {value}" for value in found[0].each), "mean"]
+        wide = len(heads) if len(found[0].each) > 1 else 2  # no mean of one value
+        parts += [table(heads[:wide], [contrast.cells()[:wide] for contrast in found]), told(found)]
     return "\n\n".join(parts)
+
+
+def contrasts(small: Small) -> list[Contrast]:
+    """Each pair at each ratio and in the mean, which decides, at a level that allows for the number of pairs."""
+    return [accuracy_contrast(small.record, *pair, "ratio", len(small.pairs)) for pair in small.pairs]
+
+
+def told(found: list[Contrast]) -> str:
+    """Which first rows of the pairs are better or worse in the mean, in words."""
+    words = [
+        f"Beyond chance {word}: {'; '.join(f'{one.ours} than {one.theirs}' for one in found if one.verdict == sign)}."
+        for sign, word in ((1, "better"), (-1, "worse"))
+        if any(one.verdict == sign for one in found)
+    ]
+    return " ".join(words) or "No pair differs beyond chance."
 
 
 def verdict(report: Report) -> str:
