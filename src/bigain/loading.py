@@ -18,15 +18,15 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 @overload
 def load(  # type: ignore[overload-overlap]
-    name: Literal["fashion-features"], *, dtype: torch.dtype = ..., device: str = ...
+    name: Literal["fashion-features", "cifar-features"], *, dtype: torch.dtype = ..., device: str = ...
 ) -> "FeatureNet": ...
 @overload
 def load(name: str | Path, *, dtype: torch.dtype = ..., device: str = ...) -> "Denoiser": ...
 def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser | FeatureNet":
     """A model with all it needs to classify and generate: a bundled name, a folder, or a hub id (owner/name).
 
-    Bundled models and folders never touch the network, and nothing is unpickled. The bundled `fashion-features` is no
-    denoiser but the classifier whose features serve FD-fashion.
+    Bundled models and folders never touch the network, and nothing is unpickled. Bundled `…-features` are no
+    denoisers but the classifiers whose features serve Fréchet distances.
     """
     if is_features(name):
         from bigain.zoo.features import load_features

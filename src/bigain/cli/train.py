@@ -12,11 +12,10 @@ from bigain.cli.options import RunFolder, Threads, json_of
 
 
 def recipes(incomplete: str) -> list[str]:
-    """The completion: recipes, and bundled models that have none, which are feature networks."""
-    from bigain.zoo.recipes import RECIPES
-    from bigain.zoo.shelf import bundled
+    """The completion."""
+    from bigain.zoo.recipes import FEATURES, RECIPES
 
-    return [name for name in {**RECIPES, **bundled()} if name.startswith(incomplete)]
+    return [name for name in (*RECIPES, *FEATURES) if name.startswith(incomplete)]
 
 
 @app.command(
