@@ -119,9 +119,17 @@ def test_a_name_with_brackets_is_no_glob(tmp_path: Path, small_model: Path) -> N
 def test_informative_trials_need_a_measurement(tmp_path: Path, small_model: Path) -> None:
     root = picture_folders(tmp_path, 1)
     assert "choose_trials" in run("classify", root, "--model", small_model, "--trials", "informative", code=2)
-    words = ("--trials", "900,100", "--policy", "exhaustive(2)", "--operator", "tome(0.5)", "--groups", "input")
+    words = ("--trials", "900,100", "--policy", "exhaustive(2)", "--operator", "tome(0.5)")
     found = run_json("classify", root, "--model", small_model, *words)
     assert found["results"][0]["evaluations"] == 20
+
+
+def test_classes_of_a_trial_share_one_plan_by_default(tmp_path: Path, small_model: Path) -> None:
+    operator = ("--operator", "tome(0.5, pattern='row')", "--policy", "exhaustive(1)")
+    words = ("classify", picture_folders(tmp_path, 1), "--model", small_model, *operator)
+    said = ((), ("--groups", "input"), ("--groups", "none"))
+    margins = [run_json(*words, *more)["results"][0]["margin"] for more in said]
+    assert margins[0] == margins[1] != margins[2]
 
 
 def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) -> None:
@@ -148,7 +156,7 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
         (("--count", "0"), "from 1; got 0", 2),
         (("--scheduler", "eulr"), "did you mean 'euler'", 2),
         (("--groups", "input"), "name one with --operator", 2),
-        (("--groups", "halves", "--operator", "tome(0.5)"), "--groups is input", 2),
+        (("--groups", "halves", "--operator", "tome(0.5)"), "input, or none; got halves", 2),
         (("--operator", "tome(0.5)", "--where", "down"), "write it like part='down'", 2),
         (("--classes", "names.txt"), "no file names.txt", 3),
         (("--classes", "1,12"), "no class number 12; this model has 0..9", 2),

@@ -46,7 +46,7 @@ def classify_all(words: list[str], request: Request, console: Console) -> tuple[
         denoiser, names, request.policy, prompts=request.prompts, trials=steps, seed=request.seed
     )
     found = find_images(words, names)
-    attached = attach(denoiser, request)
+    attached = attach(denoiser, request, groups="input")
     with attached, progress_bars(console) as bars:
         task = bars.add_task("classifying", total=len(found))
         spent, full = 0, 0
@@ -77,13 +77,14 @@ class Wish:
     groups: Any = None
 
 
-def attach(denoiser: Denoiser, asked: "Request | Wish") -> AbstractContextManager[Any]:
-    """The operator that is asked for, if any, for a while."""
+def attach(denoiser: Denoiser, asked: "Request | Wish", groups: str | None = None) -> AbstractContextManager[Any]:
+    """The operator that is asked for, if any, for a while; `groups` where nothing is said of them."""
     options = {"where": asked.where, "reuse": asked.reuse, "groups": asked.groups}
-    if asked.groups not in (None, "input"):
-        raise ValueError(f"--groups is input, for rows with the same noisy input; got {asked.groups}")
+    choices = {None: groups, "input": "input", "none": None}
+    if asked.groups not in choices:
+        raise ValueError(f"--groups is input, for rows with the same noisy input, or none; got {asked.groups}")
     if asked.operator is not None:
-        return compress(denoiser.network, asked.operator, **options)
+        return compress(denoiser.network, asked.operator, **options | {"groups": choices[asked.groups]})
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise ValueError(f"--{given[0]} says how an operator is attached; name one with --operator")

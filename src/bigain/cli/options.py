@@ -83,9 +83,10 @@ Where = Annotated[
 Groups = Annotated[
     str | None,
     typer.Option(
-        metavar="input",
-        help="input: rows with the same noisy input share one plan (all classes of a trial, both halves of guidance).",
-        autocompletion=words("input"),
+        metavar="input|none",
+        help="input: rows with the same noisy input share one plan (all classes of a trial, the default of classify; "
+        "both halves of guidance); none: each row has its own.",
+        autocompletion=words("input", "none"),
         rich_help_panel=COMPRESSION,
     ),
 ]
