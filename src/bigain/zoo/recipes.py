@@ -93,9 +93,10 @@ RECIPES: dict[str, Recipe] = {
             frame=(32, 3, 0),
             architecture=unet(channels=12, widths=(32, 64, 80)),
             schedule=SCALED_LINEAR,
-            samples=320_000,
+            samples=288_000,
             prompt_tokens=4,
             muon=6e-3,
+            decay=0.375,
         ),
     )
 }
