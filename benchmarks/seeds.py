@@ -1,4 +1,4 @@
-"""Do the recipes lead to the same loss from another seed? Trains a tenth of each: `python benchmarks/seeds.py`.
+"""Do the recipes lead to the same loss from another seed? Trains a tenth of each: `python benchmarks/seeds.py [NAME…]`.
 
 Started again, it goes on from the last checkpoint in the run folder.
 """
@@ -18,7 +18,7 @@ from bigain.zoo.recipes import RECIPES
 from bigain.zoo.shelf import SHELF
 
 SEED = 1
-NAMES = ("fashion-unet", "fashion-dit")
+NAMES = ("fashion-unet", "fashion-dit", "cifar-unet")
 RESULT = Path(__file__).parent / "results" / "seeds.json"
 
 
@@ -33,13 +33,16 @@ def curve(name: str, place: Path, console: Console) -> list[dict[str, float]]:
     return trainer.run.curve
 
 
-def main(place: Path) -> None:
+def main(names: list[str], place: Path) -> None:
     torch.set_num_threads(1)
     console = Console(stderr=True)
-    RESULT.write_text(json.dumps({name: curve(name, place, console) for name in NAMES}, indent=1) + "\n")
+    found = json.loads(RESULT.read_text()) | {name: curve(name, place, console) for name in names}
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=NAMES, default=NAMES, help="models; all by default")
     parser.add_argument("--out", type=Path, default=Path("runs") / f"seed-{SEED}", help="the run folder")
-    main(parser.parse_args().out)
+    asked = parser.parse_args()
+    main(list(asked.names), asked.out)
