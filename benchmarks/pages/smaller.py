@@ -15,6 +15,8 @@ from bigain.plots import curves, save_figure
 SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "same label %", "FD-fashion",
          "FD-fashion against uncompressed", "recognised %", "SSIM", "saved %")  # fmt: skip
 
+TIMED = ("setting", "saved %", "times as fast")
+
 
 class Small(NamedTuple):
     """A smaller experiment: with what its rows are compared besides the uncompressed model, and if it has a curve.
@@ -25,7 +27,7 @@ class Small(NamedTuple):
     stem: str
     against: str | None = None
     curve: bool = False
-    more: tuple[str, ...] = ()  # columns
+    timed: bool = False  # it asks for times only
     pairs: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -55,7 +57,7 @@ SMALL = tuple(small for small in (
     Small("sharing-dit", pairs=one_plan("gated merge", "gated merge, local", "block merge", "ToMe random")),
     Small("subset-robustness-1", "ToMe random"),
     Small("subset-robustness-2", "ToMe random"),
-    Small("wall-clock", more=("times as fast",)),
+    Small("wall-clock", timed=True),
 ) if small.record.is_file())  # fmt: skip
 
 
@@ -76,15 +78,19 @@ def brief(small: Small) -> str:
     """The title, as a link, and what the most telling comparison says."""
     title = compared(small.record).title
     place = re.sub(r"[^\w-]+", "-", title.lower().replace(",", ""))
-    found = told(contrasts(small)) if small.pairs else verdict(compared(small.record, small.against))
+    if small.timed:
+        found = paced(compared(small.record))
+    else:
+        found = told(contrasts(small)) if small.pairs else verdict(compared(small.record, small.against))
     return f"- [{title}](#{place}): {found}"
 
 
 def section(small: Small) -> str:
     report = compared(small.record)
-    heads = [column for column in columns(report) if column.head in (*SHOWN, *small.more)]
+    shown = TIMED if small.timed else SHOWN
+    heads = [column for column in columns(report) if column.head in shown]
     names, rows = [column.head for column in heads], [[column.text(row) for column in heads] for row in report.rows]
-    words = [verdict(report)]
+    words = [paced(report) if small.timed else verdict(report)]
     if small.against:
         other = compared(small.record, small.against)
         extra = [
@@ -126,6 +132,22 @@ def told(found: list[Contrast]) -> str:
         if any(one.verdict == sign for one in found)
     ]
     return " ".join(words) or "No pair differs beyond chance."
+
+
+def paced(report: Report) -> str:
+    """Which rows are faster or slower than the uncompressed model in all rounds, in words."""
+    timed = [row for row in report.rows if row.speed is not None]
+    rounds = min(row.speed.n for row in timed)
+    found = [
+        f"{word} than {report.against} in all {rounds} rounds: {', '.join(names)}"
+        for word, names in (
+            ("faster", named(row for row in timed if row.speed.low > 1)),
+            ("slower", named(row for row in timed if row.speed.high < 1)),
+        )
+        if names
+    ]
+    first = f"{'; '.join(found)}; the others now faster, now slower." if found else "No row is always faster or slower."
+    return f"{first[0].upper()}{first[1:]} [Performance](performance.md) has closer measurements, of larger models."
 
 
 def verdict(report: Report) -> str:
