@@ -65,6 +65,12 @@ def means(record: Path, ours: str, theirs: str, values: list[float], variable: s
     return ours_right, theirs_right
 
 
+def nearer(change: Difference, halves: int, family: int = 1) -> int:
+    """By Student's t, 1: nearer to real images beyond chance, -1: farther, 0: neither is shown."""
+    limit = t.ppf(1 - 0.025 / family, halves - 1) * change.error
+    return int(change.value < -limit) - int(change.value > limit)
+
+
 class DistanceContrast(NamedTuple):
     """Distances to real images of `ours` less those of `theirs`, at each value and in the mean; the same seeds."""
 
@@ -78,8 +84,7 @@ class DistanceContrast(NamedTuple):
     @property
     def verdict(self) -> int:
         """1: nearer to real images beyond chance in the mean, -1: farther, 0: neither is shown."""
-        limit = t.ppf(1 - 0.025 / self.family, self.halves - 1) * self.mean.error
-        return int(self.mean.value < -limit) - int(self.mean.value > limit)
+        return nearer(self.mean, self.halves, self.family)
 
     def cells(self) -> list[str]:
         found = (*self.each, self.mean)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from contrasts import Contrast, accuracy_contrast, compared
+from contrasts import Contrast, accuracy_contrast, compared, nearer
 from text import IMAGES, RESULTS, table
 
 from bigain.bench.report import Report, Row
@@ -93,13 +93,17 @@ def section(small: Small) -> str:
     words = [paced(report) if small.timed else verdict(report)]
     if small.against:
         other = compared(small.record, small.against)
-        extra = [
-            column for column in columns(other) if column.head in (f"against {small.against}", "p (McNemar, Holm)")
-        ]
-        place = names.index("p (McNemar, Holm)") + 1
-        names[place:place] = [column.head for column in extra]
-        for row, theirs in zip(rows, other.rows, strict=True):
-            row[place:place] = [column.text(theirs) for column in extra]
+        after = {
+            f"against {small.against}": "p (McNemar, Holm)",
+            "p (McNemar, Holm)": f"against {small.against}",
+            f"FD-fashion against {small.against}": "FD-fashion against uncompressed",
+        }
+        for column in columns(other):
+            if column.head in after:
+                place = names.index(after[column.head]) + 1
+                names.insert(place, column.head)
+                for row, theirs in zip(rows, other.rows, strict=True):
+                    row.insert(place, column.text(theirs))
         words.append(verdict(other))
     n = max(row.accuracy.n for row in report.rows if row.accuracy)
     parts = [
@@ -155,14 +159,25 @@ def verdict(report: Report) -> str:
     told = [row for row in report.rows if row.p is not None and row.change is not None and row.name != "none"]
     worse = named(row for row in told if row.p < 0.05 and row.change.value < 0)
     better = named(row for row in told if row.p < 0.05 and row.change.value > 0)
+    made = [row for row in told if "FD-fashion" in (row.distance_changes or {})]
+    if not made:
+        return listed("", report.against, worse, better)
+    signs = [nearer(row.distance_changes["FD-fashion"], len(row.samples["FD-fashion"]["parts"]), len(made))
+             for row in made]  # fmt: skip
+    farther, near = (named(row for row, sign in zip(made, signs, strict=True) if sign == wanted) for wanted in (-1, 1))
+    return " ".join([
+        listed(" in accuracy", report.against, worse, better),
+        listed(" in FD-fashion", report.against, farther, near),
+    ])  # fmt: skip
+
+
+def listed(what: str, against: str, worse: list[str], better: list[str]) -> str:
     if not worse + better:
-        return f"No difference to {report.against} is beyond chance."
+        return f"No difference{what} to {against} is beyond chance."
     found = [
-        f"{word} than {report.against}: {', '.join(rows)}"
-        for word, rows in (("worse", worse), ("better", better))
-        if rows
+        f"{word} than {against}: {', '.join(rows)}" for word, rows in (("worse", worse), ("better", better)) if rows
     ]
-    return f"Beyond chance {'; '.join(found)}."
+    return f"Beyond chance{what} {'; '.join(found)}."
 
 
 def named(rows: Iterable[Row]) -> list[str]:
