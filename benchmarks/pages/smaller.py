@@ -106,11 +106,13 @@ def section(small: Small) -> str:
                     row.insert(place, column.text(theirs))
         words.append(verdict(other))
     n = max(row.accuracy.n for row in report.rows if row.accuracy)
+    made = max((row.samples["n"] for row in report.rows if row.samples), default=0)
+    count = f"n = {n}" + (f" classified and {made} generated" if made else "")
     parts = [
         f"""### {report.title}
 
 {report.about} `bigain run benchmarks/experiments/bundled/{small.stem}.toml`,
-model `{report.experiment["model"]}`, n = {n}, seed {report.experiment["seed"]}."""
+model `{report.experiment["model"]}`, {count}, seed {report.experiment["seed"]}."""
     ]
     if small.curve:
         parts.append(f"![{report.title}: accuracy of {report.experiment['model']}](images/{small.stem}.png)")
