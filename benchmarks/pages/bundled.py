@@ -6,15 +6,11 @@ from text import ROOT, Record, read, share, table
 
 SHELF = ROOT / "src" / "bigain" / "zoo" / "models"
 MODELS = {
-    name: what
-    for name, what in {
-        "fashion-unet": "`UNet2DConditionModel`, learned prompts",
-        "fashion-dit": "`DiTTransformer2DModel`, class labels",
-        "cifar-unet": "`UNet2DConditionModel`, learned prompts, colour",
-    }.items()
-    if (SHELF / name).is_dir()
+    "fashion-unet": "`UNet2DConditionModel`, learned prompts",
+    "fashion-dit": "`DiTTransformer2DModel`, class labels",
+    "cifar-unet": "`UNet2DConditionModel`, learned prompts, colour",
 }
-FEATURES = [name for name in ("fashion-features", "cifar-features") if (SHELF / name).is_dir()]
+FEATURES = ("fashion-features", "cifar-features")
 
 
 def card(name: str) -> Record:

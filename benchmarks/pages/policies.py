@@ -1,8 +1,8 @@
 """How few evaluations a decision needs, from `benchmarks/policies.py`."""
 
-from bundled import MODELS
 from text import points, read, share, table
 
+MODELS = ("fashion-unet", "fashion-dit")
 SHOWN = (  # policy, time steps
     ("exhaustive(20)", "even"),
     ("stages(trials=(5, 20), keep=(5, 1))", "even"),
