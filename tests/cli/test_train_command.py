@@ -8,8 +8,9 @@ import torch
 from commands import run, run_json
 
 
-def test_smoke_of_the_features(tmp_path: Path) -> None:
-    found = run_json("train", "fashion-features", "--smoke", "--out", tmp_path)
+@pytest.mark.parametrize("name", ["fashion-features", "cifar-features"])
+def test_smoke_of_the_features(name: str, tmp_path: Path) -> None:
+    found = run_json("train", name, "--smoke", "--out", tmp_path)
     assert found == {"folder": str(tmp_path), "card": json.loads((tmp_path / "card.json").read_text())}
     assert found["card"]["accuracy"]["n"] == 100
 
