@@ -9,7 +9,7 @@ from contrasts import Contrast, accuracy_contrast, compared, nearer
 from text import IMAGES, RESULTS, table
 
 from bigain.bench.report import Report, Row
-from bigain.bench.tables import columns
+from bigain.bench.tables import columns, footnote
 from bigain.plots import curves, save_figure
 
 SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "same label %", "FD-fashion",
@@ -68,7 +68,9 @@ def smaller() -> str:
 Each with the command that repeats it; records in `benchmarks/results`. "Same label": how often the answer is that of
 the uncompressed model, right or wrong. With n = 200 an interval reaches some three to five points to each side: only
 large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows, or
-zero outside the bootstrap interval of the mean over ratios, at 95 % for all pairs of a table together. In short:""",
+zero outside the bootstrap interval of the mean over ratios, at 95 % for all pairs of a table together. Only the wall
+clock was taken on an idle machine: what `bigain report` prints as "times as fast" of the other records is not to be
+read as speed. In short:""",
         "\n".join(brief(small) for small in SMALL),
         *(section(small) for small in SMALL),
     ])  # fmt: skip
@@ -117,6 +119,8 @@ model `{report.experiment["model"]}`, {count}, seed {report.experiment["seed"]}.
     if small.curve:
         parts.append(f"![{report.title}: accuracy of {report.experiment['model']}](images/{small.stem}.png)")
     parts += [table(names, [[signs(cell) for cell in row] for row in rows]), "\n".join(words)]
+    if small.timed:
+        parts.append(footnote(report))
     if small.pairs:
         found = contrasts(small)
         heads = ["difference in points", *(f"ratio {value}" for value in found[0].each), "mean"]
@@ -141,18 +145,18 @@ def told(found: list[Contrast]) -> str:
 
 
 def paced(report: Report) -> str:
-    """Which rows are faster or slower than the uncompressed model in all rounds, in words."""
+    """Which rows are faster or slower than the uncompressed model in the whole of their interval, in words."""
     timed = [row for row in report.rows if row.speed is not None]
     rounds = min(row.speed.n for row in timed)
     found = [
-        f"{word} than {report.against} in all {rounds} rounds: {', '.join(names)}"
+        f"{word} than {report.against} in the whole interval of {rounds} rounds: {', '.join(names)}"
         for word, names in (
             ("faster", named(row for row in timed if row.speed.low > 1)),
             ("slower", named(row for row in timed if row.speed.high < 1)),
         )
         if names
     ]
-    first = f"{'; '.join(found)}; the others now faster, now slower." if found else "No row is always faster or slower."
+    first = f"{'; '.join(found)}; no other row." if found else "No row is faster or slower in its whole interval."
     return f"{first[0].upper()}{first[1:]} [Performance](performance.md) has closer measurements, of larger models."
 
 

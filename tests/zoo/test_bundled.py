@@ -19,7 +19,7 @@ from bigain.zoo.shelf import bundled, card, folder_of
 FASHION = ("fashion-dit", "fashion-unet")
 MODELS = (*FASHION, "cifar-unet")
 LIMIT = 5_000_000
-ASKED = {"fashion-dit": (0.85, 0.9), "fashion-unet": (0.85, 0.9), "cifar-unet": (0.45, 0.5)}  # accuracy, recognised
+ASKED = {"fashion-dit": (0.85, 0.9), "fashion-unet": (0.85, 0.9), "cifar-unet": (0.45, 0.8)}  # accuracy, recognised
 
 
 def test_what_there_is() -> None:
@@ -43,8 +43,14 @@ def test_the_cards_keep_what_was_asked_for(name: str) -> None:
     assert found["curve"][-1]["samples"] == found["samples_seen"] == whole_batches
 
 
+@pytest.mark.parametrize(("name", "asked"), [("fashion-features", 0.91), ("cifar-features", 0.84)])
+def test_the_cards_of_the_feature_networks(name: str, asked: float) -> None:
+    found = card(name)["accuracy"]
+    assert found["n"] == 10_000
+    assert found["hits"] / found["n"] >= asked
+
+
 def test_the_feature_network() -> None:
-    assert card("fashion-features")["accuracy"]["hits"] / 10_000 >= 0.91
     sample = fashion_sample()
     images = torch.from_numpy(sample.images[:, None] / 127.5 - 1).float()
     images = torch.nn.functional.pad(images, (2, 2, 2, 2), value=-1.0)
