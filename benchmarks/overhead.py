@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 def ours(text: str, x: Tensor, side: int) -> Callable[[], Tensor]:
     operator = parse(text)
-    call = Call(Grid(side, side), draw=torch.zeros((), dtype=torch.int64))
+    call = Call(Grid(side, side), draw_key=torch.zeros(1, dtype=torch.int64))
 
     def run() -> Tensor:
         plan = operator.plan(x, call)

@@ -4,7 +4,7 @@
 import argparse
 
 import bigain
-from bigain.generate import Sampling, generate
+from bigain import Sampling, generate
 from bigain.metrics.likeness import ssim
 from bigain.pictures import contact_sheet
 

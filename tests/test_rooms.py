@@ -10,6 +10,7 @@ import bigain
 SOURCE = Path(bigain.__file__).parent
 ARROWS = {
     "registry": set(),
+    "seeds": set(),
     "plugins": set(),
     "tokens": {"registry"},
     "operators": {"tokens", "registry"},
@@ -20,18 +21,18 @@ ARROWS = {
     "hooks": {"operators", "backbones", "tokens"},
     "compression": {"operators", "backbones", "hooks", "status"},
     "tomesd": {"operators", "backbones", "compression"},
-    "classify": {"backbones", "registry"},
-    "generate": {"backbones"},
+    "classify": {"backbones", "registry", "seeds"},
+    "generation": {"backbones", "seeds"},
     "progress": set(),
     "pictures": set(),
-    "zoo": {"backbones", "classify", "data", "generate", "metrics", "pictures", "progress", "registry"},
+    "zoo": {"backbones", "classify", "data", "generation", "metrics", "pictures", "progress", "registry"},
     "bench": {
         "operators",
         "backbones",
         "classify",
         "compression",
         "data",
-        "generate",
+        "generation",
         "hooks",
         "loading",
         "metrics",
@@ -51,7 +52,7 @@ ARROWS = {
         "tokens",
         "bench",
         "classify",
-        "generate",
+        "generation",
         "loading",
         "plots",
         "plugins",
@@ -60,7 +61,7 @@ ARROWS = {
         "data",
     },
     "loading": {"backbones", "registry", "zoo"},
-    "__init__": {"operators", "backbones", "classify", "compression", "loading"},
+    "__init__": {"operators", "backbones", "classify", "compression", "generation", "loading"},
 }
 
 

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from bigain.backbones import Site, Where
     from bigain.classify.classifier import DiffusionClassifier
     from bigain.compression import Handle, compress, restore
+    from bigain.generation import Sampling, generate
     from bigain.loading import load
     from bigain.operators import (
         AvgPool,
@@ -30,12 +31,14 @@ __all__ = [
     "Handle",
     "KVDownsample",
     "KVSelect",
+    "Sampling",
     "SiTo",
     "Site",
     "ToDo",
     "ToMe",
     "Where",
     "compress",
+    "generate",
     "load",
     "parse",
     "restore",
@@ -45,9 +48,11 @@ __all__ = [
 PLACES = {
     "DiffusionClassifier": "bigain.classify.classifier",
     "Handle": "bigain.compression",
+    "Sampling": "bigain.generation",
     "Site": "bigain.backbones",
     "Where": "bigain.backbones",
     "compress": "bigain.compression",
+    "generate": "bigain.generation",
     "load": "bigain.loading",
     "restore": "bigain.compression",
 }

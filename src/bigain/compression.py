@@ -1,6 +1,7 @@
 """Attach an operator to a model, and take it off again without a trace."""
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,10 +10,10 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from bigain.backbones.family import Family, family_of, find_model
-from bigain.backbones.probe import Probe
+from bigain.backbones.family import family_of, find_model
+from bigain.backbones.probe import LOCK, Probe
 from bigain.backbones.site import Site, Where, choose, parse_where
-from bigain.hooks import Groups, Job, SiteHook, detach, probe_of, site_hooks
+from bigain.hooks import Groups, Job, SiteHook, all_site_hooks, attach, detach, probe_of
 from bigain.operators.base import Operator, parse, spec
 from bigain.status import SiteStatus, Status, site_status
 
@@ -39,18 +40,18 @@ class Handle:
 
     def remove(self) -> None:
         """Take this operator off; what else is attached stays. Calling it again does nothing."""
-        self._job.active = False  # a compiled graph guards on this, not on the hooks
-        self._job.removed = True
-        detach(self._model, lambda hook: hook.job is self._job)
+        with LOCK:
+            detach(self._model, [self._job])
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """The uncompressed model for a while."""
-        before, self._job.active = self._job.active, False
+        before = self._job.active
+        self._job.switch(on=False)
         try:
             yield
         finally:
-            self._job.active = before and not self._job.removed
+            self._job.switch(on=before)
 
     def reset(self, start: int = 0) -> None:
         """Start the drawn patterns anew, as if just attached, or as if `start` passes had gone before.
@@ -96,17 +97,18 @@ def compress(
     sites = family.sites(model)
     chosen = choose(sites, as_where(where), family.default(sites), type(model).__name__)
     check_kinds(operator, chosen)
-    check_free(model, chosen)
-
-    probe = probe_of(model) or attach_probe(model, family, sites)
-    jobs = {hook.job.key for hook in site_hooks(model)}
-    key = next(str(n) for n in range(len(jobs) + 1) if str(n) not in jobs)
-    job = Job(operator, reuse, groups, probe, key)
-    probe.counting = probe.counting or operator.draws
-    hooks = [SiteHook(site, job) for site in chosen]
-    for hook, site in zip(hooks, chosen, strict=True):
-        site.module.register_forward_pre_hook(hook.before, with_kwargs=True)
-        site.module.register_forward_hook(hook.after, with_kwargs=True)
+    with LOCK:
+        check_free(model, chosen)
+        known = probe_of(model)
+        probe = known or Probe(model, family)
+        keys = {job.key for hook in all_site_hooks(model) for job in hook.jobs}
+        job = Job(operator, reuse, groups, probe, next(str(n) for n in range(len(keys) + 1) if str(n) not in keys))
+        hooks = attach(model, sites, chosen, job)
+        if known is None:
+            probe.attach(model, sites)
+        probe.attached_in.add(threading.get_ident())
+        probe.counting = probe.counting or operator.draws
+        job.switch(on=True)
     forget_compiled()
     return Handle(model, job, hooks)
 
@@ -114,9 +116,8 @@ def compress(
 def restore(model_or_pipeline: Any) -> None:
     """Remove everything that `compress` attached to a model or pipeline."""
     model = find_model(model_or_pipeline)
-    for hook in site_hooks(model):
-        hook.job.active, hook.job.removed = False, True
-    detach(model, lambda hook: True)
+    with LOCK:
+        detach(model, {job for hook in all_site_hooks(model) for job in hook.jobs})
 
 
 def as_operator(operator: Operator | str) -> Operator:
@@ -151,19 +152,13 @@ def check_kinds(operator: Operator, chosen: list[Site]) -> None:
 
 
 def check_free(model: nn.Module, chosen: list[Site]) -> None:
-    taken = {hook.site.name: spec(hook.job.operator) for hook in site_hooks(model)}
+    taken = {hook.site.name: spec(hook.job.operator) for hook in all_site_hooks(model) if hook.job}
     clash = [f"  {site.name}: {taken[site.name]}" for site in chosen if site.name in taken]
     if clash:
         raise ValueError(
             "these sites are compressed already; remove that handle, call bigain.restore(model), or choose other "
             "sites with where=:\n" + "\n".join(clash)
         )
-
-
-def attach_probe(model: nn.Module, family: Family, sites: list[Site]) -> Probe:
-    probe = Probe(model, family)
-    probe.attach(model, sites)
-    return probe
 
 
 def forget_compiled() -> None:

@@ -60,7 +60,7 @@ def site_status(site: Site, operator: Operator, seen: Any) -> SiteStatus:
 def plan_flops(operator: Operator, grid: Grid, width: int) -> int:
     """FLOPs of making a plan for one sample, counted on the meta device."""
     meta = torch.device("meta")
-    call = Call(grid, torch.zeros(1, device=meta), torch.zeros((), dtype=torch.int64, device=meta))
+    call = Call(grid, torch.zeros(1, device=meta), torch.zeros(1, dtype=torch.int64, device=meta))
     with FlopCounterMode(display=False) as counter:
         operator.plan(torch.empty((1, grid.tokens, width), device=meta), call)
     return int(counter.get_total_flops())

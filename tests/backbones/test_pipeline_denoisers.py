@@ -16,7 +16,7 @@ from bigain.backbones.pipelines import PROMPTS_AT_ONCE, from_pipeline
 from bigain.backbones.sampling import SHORT, make_scheduler, scheduler_names
 from bigain.backbones.schedule import Schedule
 from bigain.classify.classifier import DiffusionClassifier
-from bigain.generate import Sampling, generate, image_generator, sample
+from bigain.generation import Sampling, generate, image_generator, sample
 from models import noise
 from pipelines import BUILDERS, PUBLISHED, Shelf, network_arguments, vae
 from toys import PointDenoiser, points

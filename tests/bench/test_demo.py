@@ -269,7 +269,7 @@ def test_a_map_shows_means_of_merged_patches(text: str, monkeypatch: pytest.Monk
     grid = Grid(4, 4)
     generator = torch.Generator().manual_seed(0)
     pixels = torch.rand((1, 8, 8), generator=generator) * 2 - 1
-    plan = parse(text).plan(torch.rand((1, 16, 3), generator=generator), Call(grid, draw=torch.tensor(0)))
+    plan = parse(text).plan(torch.rand((1, 16, 3), generator=generator), Call(grid, draw_key=torch.tensor([0])))
     found = np.array(draw_plan(pixels, plan, grid).convert("RGB"))
     assert found.shape == (80, 80, 3)
     side = 20 if text.startswith("kv") else 10  # of a patch's pixel in the map

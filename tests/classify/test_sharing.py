@@ -136,7 +136,7 @@ def test_classes_share_a_plan_also_where_a_trial_does_not_fit_a_batch(
 
 
 def test_the_two_halves_of_guidance_share_a_plan() -> None:
-    from bigain.generate import Sampling, generate
+    from bigain.generation import Sampling, generate
 
     denoiser = tiny("unet")
     sampling = Sampling(steps=2, guidance=3.0)
@@ -148,7 +148,7 @@ def test_the_two_halves_of_guidance_share_a_plan() -> None:
 
 
 def test_nothing_is_said_without_guidance_and_a_pipeline_is_warned_once(recwarn: pytest.WarningsRecorder) -> None:
-    from bigain.generate import Sampling, generate
+    from bigain.generation import Sampling, generate
 
     denoiser = tiny("unet")
     noisy = torch.zeros(2, 4, 16, 16), 5, torch.zeros(2, 3, 32)

@@ -71,7 +71,7 @@ def tokens(grid, rows=ROWS, channels=5, seed=0):
 
 def call(grid, rows=ROWS, draw=0, site=0, device="cpu"):
     t = torch.linspace(0, 999, rows).long().to(device)
-    return Call(grid, t, torch.tensor(draw, device=device), site)
+    return Call(grid, t, torch.tensor([draw], device=device), site)
 
 
 def removed_tokens(operator, grid):

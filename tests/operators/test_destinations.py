@@ -6,7 +6,7 @@ from operator_examples import call, tokens
 
 import references
 from bigain.operators import GatedMerge, KVDownsample, SiTo, ToMe
-from bigain.tokens.draws import draw_bits
+from bigain.tokens.draws import branch, draw_bits
 from bigain.tokens.grid import Grid
 from bigain.tokens.scores import SCORERS
 
@@ -125,7 +125,7 @@ def test_shared_pattern_differs_between_seeds():
 def test_random_pattern_without_a_draw_is_the_first_one():
     grid = Grid(8, 8)
     x = tokens(grid)
-    plan = ToMe(0.5).plan(x, call(grid)._replace(draw=None))
+    plan = ToMe(0.5).plan(x, call(grid)._replace(draw_key=None))
     assert torch.equal(plan.group, groups(ToMe(0.5)))
 
 
@@ -177,7 +177,7 @@ def test_a_pattern_for_each_row():
     assert operator.draws
     x = tokens(grid)[:1].expand(3, -1, -1)
     plan = operator.plan(x, call(grid, rows=3, draw=5, site=1))
-    places = (draw_bits(2, torch.tensor(5), 1, 3 * 16) % 4).view(3, 16)
+    places = draw_bits(2, branch(torch.tensor([5]), torch.arange(3)), 1, 16) % 4
     cells = references.cells(8, 8, 2)
     for row in range(3):
         chosen = [cell[place] for cell, place in zip(cells, places[row], strict=True)]

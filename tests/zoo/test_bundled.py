@@ -11,7 +11,7 @@ import torch
 import bigain
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.data.fashion_mnist import fashion_sample
-from bigain.generate import Sampling, generate
+from bigain.generation import Sampling, generate
 from bigain.loading import load_denoiser
 from bigain.zoo.features import CLASSES, load_features, predict
 from bigain.zoo.shelf import bundled, card, folder_of

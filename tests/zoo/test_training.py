@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import bigain
 from bigain.cli import app
-from bigain.generate import Sampling, generate
+from bigain.generation import Sampling, generate
 from bigain.zoo.command import smoke_data
 from bigain.zoo.loop import SMOKE, Trainer
 from bigain.zoo.recipes import RECIPES, Recipe

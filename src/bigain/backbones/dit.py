@@ -50,6 +50,6 @@ for name, grid_of in (("DiTTransformer2DModel", square_grid), ("PixArtTransforme
             default=early,
             metric="module",
             grid=grid_of,
-            spatial=lambda model: [],
+            spatial=False,
         )
     )

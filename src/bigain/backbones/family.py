@@ -18,7 +18,7 @@ class Family(NamedTuple):
     default: Callable[[list[Site]], Callable[[Site], bool]]
     metric: str  # "block": match on the block's input before norm1; "module": on the module's own input
     grid: Callable[[Any, Tensor], Grid | None]  # of the whole model, or None where each spatial module has its own
-    spatial: Callable[[Any], list[nn.Module]]  # modules whose (B, C, H, W) input is the token grid
+    spatial: bool  # whether blocks lie in modules whose (B, C, H, W) input is the token grid
 
     def __reduce__(self) -> tuple[Callable[[str], "Family"], tuple[str]]:
         """A pickled model that is compressed names its family, which has functions that cannot be pickled."""

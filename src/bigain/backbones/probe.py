@@ -7,7 +7,7 @@ between two passes before one backward, or in the recomputation of gradient chec
 
 import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,18 +21,34 @@ from bigain.tokens.plan import Plan
 
 KEY = "bigain"
 CARRIER = "cross_attention_kwargs"
+LOCK = threading.RLock()  # whoever attaches, removes, begins or ends a pass holds it for that moment
+
+
+class Kept:
+    """A shared plan, kept for the passes that have more rows of the same inputs, and the next site's.
+
+    A chain, not a table by names of sites, of which a compiler would make a graph for each name.
+    """
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+        self.next: Kept | None = None
 
 
 class Alike(NamedTuple):
     """Rows of a batch with the same noisy input under different conditions: row i has input rows[i] of `inputs`.
 
     Plans are made from the rows that `speak`, or all, and kept for the calls that have more rows of these inputs.
+    `keys` (inputs,) is what drawn patterns depend on instead of the number of the pass, and `members` (B,) tells the
+    rows of an input apart.
     """
 
     rows: Tensor
     inputs: int
-    speak: Tensor | None
-    kept: dict[str, Plan]
+    speak: Tensor | None = None
+    kept: dict[str, Kept] | None = None
+    keys: Tensor | None = None
+    members: Tensor | None = None
 
 
 SAID = threading.local()
@@ -40,85 +56,155 @@ SAID = threading.local()
 
 @contextmanager
 def same_input(
-    rows: Tensor, inputs: int, speak: Tensor | None = None, kept: dict[str, Plan] | None = None
+    rows: Tensor,
+    inputs: int,
+    speak: Tensor | None = None,
+    kept: dict[str, Kept] | None = None,
+    keys: Tensor | None = None,
+    members: Tensor | None = None,
 ) -> Iterator[None]:
     """Tell the models called inside which rows of their batch have the same noisy input: (B,) numbers below `inputs`.
 
-    It matters to a model that is compressed with `groups="input"`, and to no other. Where the rows of an input come in
+    A model that is compressed with `groups="input"` makes one plan for them. Where the rows of an input come in
     several calls, hand all of them the same dict as `kept`, and they share the plans of the first; `speak` (B,) tells
-    which rows plans are made from.
+    which rows plans are made from. With `keys` (inputs,), int64, what an operator draws depends on the key of a row's
+    input, not on how many passes went before; `members` (B,) tells the rows of an input apart.
     """
-    SAID.alike = Alike(rows, inputs, speak, {} if kept is None else kept)
+    before = getattr(SAID, "alike", None)
+    SAID.alike = Alike(rows, inputs, speak, kept, keys, members)
     try:
         yield
     finally:
-        SAID.alike = None
+        SAID.alike = before
 
 
 class Pass:
-    """One forward pass: the time step of each row, its number, which rows are alike, and the plans made so far."""
+    """One forward pass: the time step of each row, its number, which rows are alike, what is switched on."""
 
-    def __init__(self, t: Tensor | None, draw: Tensor | None, alike: Alike | None = None) -> None:
+    def __init__(
+        self, t: Tensor | None, draw: Tensor | None, alike: Alike | None = None, active: tuple[str, ...] = ()
+    ) -> None:
         self.t = t
         self.draw = draw
         self.alike = alike
-        self.plans: dict[str, Plan] = {}
-        self.on: dict[str, bool] = {}  # which jobs were switched on when this pass first came to them
+        self.active = active  # from the first block to the last, whatever is attached or removed meanwhile
+        self.stages: dict[str, dict[str, Plan]] = {}  # plans made so far, where the blocks of a stage share them
+        kept = {} if alike is None or alike.kept is None else alike.kept
+        self.kept = {key: kept.setdefault(key, Kept()) for key in active}
+
+    def next_kept(self, key: str) -> Kept:
+        """Where the plan of the site that asks now is kept, or will be."""
+        cell = self.kept[key]
+        if cell.next is None:
+            cell.next = Kept()
+        self.kept[key] = cell.next
+        return cell
+
+
+class Told(NamedTuple):
+    """What travels with the call: the pass, the grid that the tokens come from, and the plans of the stage."""
+
+    forward: Pass
+    grid: Grid | None
+    stage_plans: dict[str, Plan]
 
 
 class BlockCall(NamedTuple):
-    """What the sites of one block may use: the block's input (B, N, C), its grid, and the pass."""
+    """What the sites of one block may use: its input (B, N, C), its grid, the pass, plans made in it and its stage."""
 
     x: Tensor
     grid: Grid
     forward: Pass
+    plans: dict[str, Plan]
+    stage_plans: dict[str, Plan]
+
+
+class SpatialHook:
+    """The hook of a module whose (B, C, H, W) input is the token grid of the blocks inside."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+
+    def enter(self, module: nn.Module, args: Any, kwargs: Any = None) -> Any:
+        carrier = kwargs.get(CARRIER) if kwargs else None
+        if carrier is None or KEY not in carrier:
+            return None
+        x = args[0] if args else kwargs["hidden_states"]
+        forward = carrier[KEY].forward
+        told = Told(forward, Grid(x.shape[-2], x.shape[-1]), forward.stages.setdefault(self.stage, {}))
+        return args, {**kwargs, CARRIER: {**carrier, KEY: told}}
 
 
 class Probe:
-    """Hooks on the model, its spatial modules and its blocks; one per model, shared by all that is attached."""
+    """Hooks on the model, its spatial modules and its blocks; one per model, shared by all that is attached.
+
+    Another thread may be inside the model whenever something is attached or removed. So a pass notes at its beginning
+    what is switched on (`active`, replaced and never changed in place), and hooks are taken off the modules only when
+    no pass is running.
+    """
 
     def __init__(self, model: nn.Module, family: Family) -> None:
         self.family = family
         self.model_class = type(model).__name__
         self.arguments = list(inspect.signature(type(model).forward).parameters)[1:]
+        self.active: tuple[str, ...] = ()  # keys of what is attached and switched on
         self.counting = False
         self.count = fresh_count()
+        self.gone = False  # its hooks were taken off
+        self._fresh()
+
+    def _fresh(self) -> None:
         self.local = threading.local()
+        self.running: set[int] = set()  # threads that are inside the model
+        self.attached_in: set[int] = set()  # threads that attached something
+        self.clean_up: Callable[[], None] | None = None  # what waits for the last of them
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "local"}
+        own = ("local", "running", "attached_in", "clean_up")
+        return {key: value for key, value in self.__dict__.items() if key not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, local=threading.local())
+        self.__dict__.update(state)
+        self._fresh()
 
     def attach(self, model: Any, sites: list[Site]) -> None:
-        model.register_forward_pre_hook(self.enter_model, with_kwargs=True)
-        for module in self.family.spatial(model):
-            module.register_forward_pre_hook(self.enter_spatial, with_kwargs=True)
         for name in dict.fromkeys(site.block for site in sites):
             block = model.get_submodule(name)
-            block.register_forward_pre_hook(self.enter_block, with_kwargs=True)
             block.register_forward_hook(self.leave_block)
+            block.register_forward_pre_hook(self.enter_block, with_kwargs=True)
+        stages = {site.block.rpartition(".transformer_blocks.")[0]: site.stage for site in sites}
+        for name, stage in stages.items() if self.family.spatial else ():
+            model.get_submodule(name).register_forward_pre_hook(SpatialHook(stage).enter, with_kwargs=True)
+        model.register_forward_hook(self.leave_model, always_call=True)
+        # last: a pass that comes by it finds all the others in their places
+        model.register_forward_pre_hook(self.enter_model, with_kwargs=True)
+
+    def switch(self, key: str, on: bool) -> None:
+        """What is attached under this key acts in passes that begin from now on, or does not."""
+        with LOCK:
+            others = tuple(other for other in self.active if other != key)
+            self.active = (*others, key) if on else others
+
+    def when_idle(self, clean_up: Callable[[], None]) -> None:
+        """Call `clean_up` now, or when the last pass in another thread has ended."""
+        with LOCK:
+            alive = {thread.ident for thread in threading.enumerate()}
+            if (self.running & alive) - {threading.get_ident()}:
+                self.clean_up = clean_up
+            else:
+                clean_up()
 
     def current(self) -> BlockCall | None:
         """What the block that is running in this thread was told, if it was told anything."""
         found: BlockCall | None = getattr(self.local, "block", None)
         return found
 
-    def block(self) -> BlockCall:
-        found = self.current()
-        if found is None:
-            raise RuntimeError(
-                f"a compressed block of {self.model_class} was called without its model; call the model itself. With "
-                "gradient checkpointing, call backward before what you compress next"
-            )
-        return found
-
-    def enter_model(self, model: nn.Module, args: Any, kwargs: Any) -> Any:
+    def enter_model(self, model: nn.Module, args: Any, kwargs: Any = None) -> Any:
         self.local.block = None  # of a call that an error ended
-        latents = self._argument(self.family.latents, args, kwargs)
-        if latents is None:
-            return None  # the model itself says what is missing
+        # without kwargs torch calls a hook that another thread is just putting on or taking off
+        latents = None if kwargs is None else self._argument(self.family.latents, args, kwargs)
+        if latents is None or not self._begin(model):
+            return None  # without latents the model itself says what is missing
         t = self._argument("timestep", args, kwargs)
         if t is not None:
             t = torch.as_tensor(t, device=latents.device).reshape(-1).expand(latents.shape[0])
@@ -128,28 +214,51 @@ class Probe:
                 self.count = fresh_count(self.count, latents.device)
             draw = self.count.clone()
             self.count.add_(1)
-        told = (Pass(t, draw, getattr(SAID, "alike", None)), self.family.grid(model, latents))
+        forward = Pass(t, draw, getattr(SAID, "alike", None), self.active)
+        told = Told(forward, self.family.grid(model, latents), {})
         carrier = self._argument(CARRIER, args, kwargs) or {}
         return put(CARRIER, {**carrier, KEY: told}, args, kwargs, self.arguments)
 
-    def enter_spatial(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        carrier = kwargs.get(CARRIER)
-        if carrier is None or KEY not in carrier:
-            return None
-        x = args[0] if args else kwargs["hidden_states"]
-        forward, _ = carrier[KEY]
-        return args, {**kwargs, CARRIER: {**carrier, KEY: (forward, Grid(x.shape[-2], x.shape[-1]))}}
+    def _begin(self, model: nn.Module) -> bool:
+        """Whether this pass is told anything; hooks stay in their places until it ends."""
+        if torch.compiler.is_compiling():  # a compiled graph holds what it needs
+            return True
+        if not takes_carrier(model):
+            return False
+        with LOCK:
+            if not self.gone:
+                self.running.add(threading.get_ident())
+            return not self.gone
 
-    def enter_block(self, block: nn.Module, args: Any, kwargs: Any) -> Any:
+    def leave_model(self, model: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        with LOCK:
+            self.running.discard(threading.get_ident())
+            if self.clean_up is not None:
+                waiting, self.clean_up = self.clean_up, None
+                self.when_idle(waiting)
+
+    def enter_block(self, block: nn.Module, args: Any, kwargs: Any = None) -> Any:
         place = BLOCK_ARGUMENTS.index(CARRIER)
-        carrier = args[place] if len(args) > place else kwargs.get(CARRIER)
+        carrier = args[place] if len(args) > place else (kwargs or {}).get(CARRIER)
         if carrier is None or KEY not in carrier:
             self.local.block = None
+            self._check_stranger()
             return None
-        forward, grid = carrier[KEY]
-        self.local.block = BlockCall(args[0] if args else kwargs["hidden_states"], grid, forward)
+        forward, grid, stage_plans = carrier[KEY]
+        self.local.block = BlockCall(args[0] if args else kwargs["hidden_states"], grid, forward, {}, stage_plans)
         rest = {key: value for key, value in carrier.items() if key != KEY}
         return put(CARRIER, rest or None, args, kwargs, BLOCK_ARGUMENTS)
+
+    def _check_stranger(self) -> None:
+        """A pass of another thread may have begun before anything was attached; one of this thread cannot."""
+        if torch.compiler.is_compiling() or threading.get_ident() not in self.attached_in:
+            return
+        raise RuntimeError(
+            f"a block of {self.model_class}, which is compressed, was called without its model; call the model itself. "
+            "With gradient checkpointing, call backward before what you compress next"
+        )
 
     def leave_block(self, block: nn.Module, args: Any, output: Any) -> None:
         self.local.block = None
@@ -159,10 +268,16 @@ class Probe:
         return args[place] if len(args) > place else kwargs.get(name)
 
 
+def takes_carrier(model: Any) -> bool:
+    """Not if `forward` was replaced by something that holds its blocks already, such as an exported program."""
+    replaced = vars(model).get("forward")
+    return replaced is None or CARRIER in inspect.signature(replaced).parameters
+
+
 def fresh_count(count: Tensor | None = None, device: torch.device | str = "cpu") -> Tensor:
-    """The number of the next pass, as a tensor that may be changed in place in any mode."""
+    """The number of the next pass, (1,), as a tensor that may be changed in place in any mode."""
     with torch.inference_mode(False):
-        return torch.zeros((), dtype=torch.int64, device=device) if count is None else count.to(device)
+        return torch.zeros(1, dtype=torch.int64, device=device) if count is None else count.to(device)
 
 
 # of diffusers' BasicTransformerBlock.forward; gradient checkpointing passes them by position

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from torch import nn
-
 from bigain.backbones.family import FAMILIES, Family
 from bigain.backbones.site import Site, block_sites, native_size
 
@@ -34,10 +32,6 @@ def sites(model: Any) -> list[Site]:
     return found
 
 
-def spatial(model: Any) -> list[nn.Module]:
-    return [module for module in model.modules() if type(module).__name__ == "Transformer2DModel"]
-
-
 def finest(found: list[Site]) -> Any:
     level = min((site.level for site in found if site.kind == "self"), default=1)
     return lambda site: site.level == level
@@ -51,6 +45,6 @@ FAMILIES.append(
         default=finest,
         metric="block",
         grid=lambda model, latents: None,
-        spatial=spatial,
+        spatial=True,
     )
 )

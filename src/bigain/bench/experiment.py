@@ -12,7 +12,7 @@ from typing import Any
 from bigain.backbones.site import parse_where
 from bigain.classify.policies import parse_policy
 from bigain.compression import check_options
-from bigain.generate import Sampling
+from bigain.generation import Sampling
 from bigain.operators.base import parse
 from bigain.plugins import load_file
 from bigain.registry import miss

@@ -49,7 +49,7 @@ def times_at(side: int, operator: Operator, site: Site, batch: int) -> tuple[flo
     module: Any = site.module
     weight = next(module.parameters())
     x = torch.randn(batch, side * side, channels(site), device=weight.device, dtype=weight.dtype)
-    call = Call(Grid(side, side), draw=torch.zeros((), dtype=torch.int64, device=weight.device))
+    call = Call(Grid(side, side), draw_key=torch.zeros(1, dtype=torch.int64, device=weight.device))
     rounds = [
         (
             seconds_of(lambda: module(x), weight.device),

@@ -32,7 +32,7 @@ from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
 from bigain.compression import Handle, compress
 from bigain.data import Dataset, load_data
-from bigain.generate import generate
+from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION
 from bigain.metrics.inception import load_inception
 from bigain.pictures import to_picture
@@ -101,9 +101,7 @@ class Run:
         return names <= self.store.classified(setting) | self.store.skipped().keys()
 
     def work(self, piece: Piece) -> None:
-        with attached(self.denoiser.network, piece.setting) as handles:
-            for handle in handles:
-                handle.reset(piece.first * 1_000_003)  # drawn patterns depend on the piece, not on what ran before
+        with attached(self.denoiser.network, piece.setting):
             if piece.task == "classify":
                 self._classify(piece)
             else:

@@ -14,7 +14,7 @@ from bigain.bench.files import Result, classify_files, find_images
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
 from bigain.compression import compress
-from bigain.generate import Sampling, generate
+from bigain.generation import Sampling, generate
 from bigain.loading import best_dtype, load_denoiser
 from bigain.pictures import contact_sheet, to_picture
 from bigain.progress import progress_bars

@@ -154,10 +154,11 @@ def look(denoiser: Denoiser, text: str, site: Site, forward: Callable[[], Any], 
         hook = next(hook for hook in site_hooks(network) if hook.site.name == site.name)
 
         def note(module: Any, args: Any, kwargs: Any) -> None:
-            block = hook.job.probe.block()
+            block = hook.probe.current()
             own = args[0] if args else kwargs["hidden_states"]
-            tokens = block.x if hook.job.probe.family.metric == "block" else own
-            found.append(Seen(block.grid, tokens, hook.local.plan))
+            if block is not None:
+                tokens = block.x if hook.probe.family.metric == "block" else own
+                found.append(Seen(block.grid, tokens, hook.local.plan))
 
         noting = site.module.register_forward_pre_hook(note, with_kwargs=True)  # after the operator's own hook
         try:

@@ -70,7 +70,7 @@ class TimedPlan:
 @contextmanager
 def watched(model: nn.Module, modules: list[nn.Module], watch: Stopwatch) -> Iterator[None]:
     """Time what is attached to a model, and the given attention modules, for a while."""
-    jobs = {hook.job for hook in site_hooks(model)}
+    jobs = {hook.job for hook in site_hooks(model) if hook.job is not None}
     hooks = []
     for job in jobs:
         job.plan = timed_plans(job.plan, watch)  # type: ignore[method-assign]

@@ -20,8 +20,9 @@ from bigain.classify.decision import Decision, distances, paired_margin, probabi
 from bigain.classify.images import to_tensor
 from bigain.classify.informative import Profile, measure
 from bigain.classify.policies import Exhaustive, Stages, parse_policy
-from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint, mixed
+from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint
 from bigain.registry import miss
+from bigain.seeds import hashed
 
 SPEAKERS = 16  # classes of a trial at most whose mean a shared plan is made from
 
@@ -162,7 +163,7 @@ class DiffusionClassifier:
         pixels = to_tensor(image, self.denoiser.frame)
         found = fingerprint(pixels)
         board = Board.empty(len(self.classes))
-        deck = Deck(self.trials, self.timesteps, mixed(self.seed, found))
+        deck = Deck(self.trials, self.timesteps, hashed(self.seed, found))
         return Active(number, found, self.denoiser.encode(pixels[None])[0], board, self.policy.rounds(board, deck))
 
     def _advance(self, active: list[Active]) -> None:
@@ -204,10 +205,12 @@ class DiffusionClassifier:
         speak = torch.cat([torch.arange(count) < SPEAKERS for count in counts]).to(device)
         parts: list[Tensor] = []
         kept: dict[str, Any] = {}
+        # what an operator draws depends on the image and the trial, not on the batch
+        keys = torch.tensor([hashed("draw", self.seed, item.image.image, *item.trial) for item in batch], device=device)
         for piece in torch.arange(len(rows), device=device).split(max(self.batch_size, 1)):
             r = rows[piece]
             with (
-                same_input(r, len(batch), speak[piece], kept),
+                same_input(r, len(batch), speak[piece], kept, keys, classes[piece]),
                 self._table.standing() if self._table else nullcontext(),
             ):
                 parts.append(self.denoiser.error(latents[r], condition.take(classes[piece]), t[r], noise[r], self.loss))

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bigain.seeds import hashed
+
 
 class Trial(NamedTuple):
     """One comparison: a time step and the number of its noise; `sign` -1 is the mirrored noise of the same number."""
@@ -104,12 +106,6 @@ def check_steps(steps: object, timesteps: int) -> Steps:
     return tuple(int(t) for t in steps)
 
 
-def mixed(*parts: object) -> int:
-    """A number below 2**63 that depends on all the parts: seeds a generator."""
-    words = "/".join(map(str, parts)).encode()
-    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big") >> 1
-
-
 def fingerprint(image: Tensor) -> int:
     """A number that depends on the pixels only: (c, s, s) -> 64 bits."""
     data = image.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
@@ -118,5 +114,5 @@ def fingerprint(image: Tensor) -> int:
 
 def draw_noise(seed: int, image: int, trial: Trial, shape: Sequence[int]) -> Tensor:
     """Noise from (seed, image, trial) only, so that batches, order and shards change nothing: -> shape."""
-    generator = torch.Generator().manual_seed(mixed(seed, image, trial.t, trial.number))
+    generator = torch.Generator().manual_seed(hashed(seed, image, trial.t, trial.number))
     return trial.sign * torch.randn(tuple(shape), generator=generator)

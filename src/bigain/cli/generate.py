@@ -73,7 +73,7 @@ def generate(
     Each image has a seed of its own: batch size and order change nothing.
     """
     from bigain.bench.session import Wish, generate_all
-    from bigain.generate import Sampling
+    from bigain.generation import Sampling
 
     wish = Wish(model, operator, reuse, tuple(prompt or ()), classes, prompts_file, count, device, where, groups)
     sheet = generate_all(wish, Sampling(steps, guidance, scheduler, seed), folder, err)

@@ -20,8 +20,9 @@ class Call(NamedTuple):
 
     grid: Grid
     t: Tensor | None = None  # (B,) time steps, where the model was given any
-    draw: Tensor | None = None  # () number of the forward pass, for operators that draw
-    site: int = 0  # number of the site, so that two sites draw differently
+    draw_key: Tensor | None = None  # what is drawn depends on it: (1,) number of the pass, (B,) of each row, or (1,) 0
+    site: Tensor | int = 0  # number of the site, so that two sites draw differently
+    member: Tensor | None = None  # (B,) tells rows apart that have the same key
 
 
 class Operator(Protocol):

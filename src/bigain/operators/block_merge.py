@@ -66,9 +66,9 @@ class BlockMerge:
         smooth = TILE_SCORES[self.tile](score, -1).argsort(dim=1, stable=True)[:, :merged]
 
         places = numbers(window.tokens, x.device).expand(1, tiles, -1)
-        members = token_index(places, grid, window).expand(len(x), -1, -1)
+        members = token_index(places, grid, window).expand(x.shape[0], -1, -1)
         members = members.gather(1, smooth[..., None].expand(-1, -1, window.tokens))
         first = members[..., :1].expand_as(members)
-        target = numbers(grid.tokens, x.device).expand(len(x), -1)
+        target = numbers(grid.tokens, x.device).expand(x.shape[0], -1)
         target = target.scatter(1, members.flatten(1), first.flatten(1))
         return assign(target, merged * (window.tokens - 1), weighted=self.weighted)

@@ -71,4 +71,4 @@ class GatedMerge:
             return fold(score, grid, window).argmin(-1)
         rows, columns = window.cells(grid)
         whole = score.view(-1, *grid)[:, : rows * window.height, : columns * window.width]
-        return whole.reshape(len(score), rows * columns, window.tokens).argmin(-1)
+        return whole.reshape(score.shape[0], rows * columns, window.tokens).argmin(-1)

@@ -53,9 +53,9 @@ class SiTo:
         similarity = x @ x.transpose(1, 2)
         score = similarity.sum(-1, dtype=torch.float32)
         if self.noise > 0:
-            draw = call.draw if call.draw is not None else torch.zeros((), dtype=torch.int64, device=x.device)
-            score = score + self.noise * draw_normal(self.seed, draw, call.site, grid.tokens)
-        sources, bases = split_tokens(fold(score, grid, window).argmax(-1), grid, window, len(x))
+            key = call.draw_key if call.draw_key is not None else torch.zeros(1, dtype=torch.int64, device=x.device)
+            score = score + self.noise * draw_normal(self.seed, key, call.site, grid.tokens)
+        sources, bases = split_tokens(fold(score, grid, window).argmax(-1), grid, window, x.shape[0])
 
         # similarity to bases only, for all tokens: the others are masked, not gathered
         is_base = torch.zeros(score.shape, dtype=torch.bool, device=x.device).scatter(1, bases, True)

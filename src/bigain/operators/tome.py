@@ -17,7 +17,9 @@ from bigain.operators.base import (
     check_seed,
 )
 from bigain.operators.merging import MatchName, merge_into
-from bigain.tokens.draws import draw_bits
+from bigain.tokens.constants import numbers
+from bigain.tokens.draws import branch, draw_bits
+from bigain.tokens.grid import Window
 from bigain.tokens.match import MATCHES
 from bigain.tokens.plan import Assignment, Identity
 
@@ -59,12 +61,15 @@ class ToMe:
             return Identity()
         window = as_window(self.window)
         check_cells(window, call.grid)
+        return merge_into(self._place(x, call, window), x, call.grid, self)
+
+    def _place(self, x: Tensor, call: Call, window: Window) -> Tensor:
+        """Position of each cell's destination: -> (B, T), or (1, T) where all rows have the same."""
         cells = window.cells(call.grid).tokens
-        rows = len(x) if self.pattern == "row" else 1
-        place = torch.zeros((rows, cells), dtype=torch.int64, device=x.device)
-        if self.pattern != "corner":
-            first = place.new_zeros(())
-            draw = first if self.pattern == "shared" or call.draw is None else call.draw
-            site = 0 if self.pattern == "shared" else call.site
-            place = draw_bits(self.seed, draw, site, rows * cells).view(rows, cells) % window.tokens
-        return merge_into(place, x, call.grid, self)
+        if self.pattern == "corner":
+            return torch.zeros((1, cells), dtype=torch.int64, device=x.device)
+        key = torch.zeros(1, dtype=torch.int64, device=x.device) if call.draw_key is None else call.draw_key
+        site = 0 if self.pattern == "shared" else call.site
+        if self.pattern == "row":
+            key = branch(key, numbers(x.shape[0], x.device) if call.member is None else call.member)
+        return draw_bits(self.seed, key, site, cells) % window.tokens

@@ -1,7 +1,8 @@
-"""Reproducible randomness without a generator: a hash of (seed, call number, site, position).
+"""Reproducible randomness without a generator: a hash of (seed, key, site, position).
 
 A hash is the same on every device and traces into a graph, where a generator would not; it needs no state but
-the number of the call, so a batch, a thread or a compiled graph cannot disturb it.
+the key, which is the number of the pass or a number of the image and trial, so a batch, a thread or a compiled graph
+cannot disturb it.
 """
 
 import torch
@@ -22,13 +23,19 @@ def mix(value: Tensor) -> Tensor:
     return value ^ (value >> 16)
 
 
-def draw_bits(seed: int, call: Tensor, site: int, count: int) -> Tensor:
-    """32 random bits for each position: () -> (count,) int64, on the device of `call`."""
-    stream = mix(mix(call + 0x9E3779B9) ^ mix(torch.full_like(call, seed * 0x10001 + site)))
-    return mix(stream ^ mix(numbers(count, call.device) + 1))
+def branch(key: Tensor, member: Tensor) -> Tensor:
+    """A key for each member of what shares one: (1,) or (B,), (B,) -> (B,)."""
+    return mix(mix(key) + (member + 1) * 0x9E3779B9)
 
 
-def draw_normal(seed: int, call: Tensor, site: int, count: int) -> Tensor:
-    """Standard normal numbers, by inverting the distribution function: () -> (count,) float32."""
-    uniform = (draw_bits(seed, call, site, count).double() + 0.5) / (MASK + 1)
+def draw_bits(seed: int, key: Tensor, site: Tensor | int, count: int) -> Tensor:
+    """32 random bits for each position under each key: (...) -> (..., count) int64, on the device of `key`."""
+    place = site if isinstance(site, Tensor) else torch.full_like(key, site)
+    stream = mix(mix(key + 0x9E3779B9) ^ mix(place + seed * 0x10001))
+    return mix(stream[..., None] ^ mix(numbers(count, key.device) + 1))
+
+
+def draw_normal(seed: int, key: Tensor, site: Tensor | int, count: int) -> Tensor:
+    """Standard normal numbers, by inverting the distribution function: (...) -> (..., count) float32."""
+    uniform = (draw_bits(seed, key, site, count).double() + 0.5) / (MASK + 1)
     return (torch.erfinv(2 * uniform - 1) * 2**0.5).float()

@@ -81,7 +81,7 @@ def other_places(place: Tensor, tokens: int) -> Tensor:
 def split_tokens(place: Tensor, grid: Grid, window: Window, rows: int) -> tuple[Tensor, Tensor]:
     """Numbers of all other tokens, and of those at `place` of each cell: (B, T) -> (B, N - T), (B, T)."""
     others = token_index(other_places(place, window.tokens), grid, window).flatten(1)
-    rest = left_over(grid, window, place.device).expand(len(place), -1)
+    rest = left_over(grid, window, place.device).expand(place.shape[0], -1)
     chosen = token_index(place, grid, window)
     return torch.cat([others, rest], 1).expand(rows, -1), chosen.expand(rows, -1)
 

@@ -43,7 +43,7 @@ def exact_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:
 
     (B, N, C), (B, T) -> Match.
     """
-    sources, destinations = split_tokens(place, grid, window, len(x))
+    sources, destinations = split_tokens(place, grid, window, x.shape[0])
     tokens = safe(take_rows(x, sources))
     # the length of a source changes nothing in the order of its destinations
     product, position = (tokens @ unit(take_rows(x, destinations)).transpose(1, 2)).max(-1)
@@ -61,7 +61,7 @@ def local_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:
     candidates = cells.shape[1]
     near_place = place.index_select(1, cells.view(-1))
     # not `token_index(place)` at these cells, which TorchInductor cannot compile
-    near = (corners(grid, window, x.device).view(-1) + inside(near_place, grid, window)).expand(len(x), -1)
+    near = (corners(grid, window, x.device).view(-1) + inside(near_place, grid, window)).expand(x.shape[0], -1)
     tokens = safe(x)
     length = lengths(tokens)
     product = torch.bmm(
@@ -71,8 +71,10 @@ def local_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:
     product, position = product.masked_fill(far(window, x.device), -torch.inf).max(-1)
     best = from_blocks(near.reshape(-1, candidates).gather(1, position), grid, window)
     value = from_blocks(product, grid, window) / length
-    destinations = token_index(place, grid, window).expand(len(x), -1)
-    return Match(numbers(grid.tokens, x.device).expand(len(x), -1), value.scatter(1, destinations, -torch.inf), best)
+    destinations = token_index(place, grid, window).expand(x.shape[0], -1)
+    return Match(
+        numbers(grid.tokens, x.device).expand(x.shape[0], -1), value.scatter(1, destinations, -torch.inf), best
+    )
 
 
 def block_shape(grid: Grid, window: Window) -> tuple[Grid, Grid]:
@@ -158,5 +160,5 @@ MATCHES: dict[str, Callable[[Tensor, Tensor, Grid, Window], Match]] = {
 def merge_most_similar(tokens: int, match: Match, removed: int) -> Tensor:
     """The map in which the `removed` sources with the highest value go to their best destination: -> (B, N)."""
     order = match.value.argsort(dim=1, descending=True, stable=True)[:, :removed]
-    target = numbers(tokens, order.device).expand(len(order), tokens)
+    target = numbers(tokens, order.device).expand(order.shape[0], tokens)
     return target.scatter(1, match.sources.gather(1, order), match.best.gather(1, order))

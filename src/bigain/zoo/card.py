@@ -14,7 +14,7 @@ from bigain.backbones.denoiser import Denoiser
 from bigain.backbones.labelled import LabelledDenoiser
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.data.arrays import LabelledImages
-from bigain.generate import Sampling, generate
+from bigain.generation import Sampling, generate
 from bigain.metrics.distances import Distance, frechet_to_real
 from bigain.metrics.intervals import Share, wilson
 from bigain.pictures import contact_sheet

@@ -18,7 +18,7 @@ from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensors
 from bigain.classify.policies import Exhaustive, Stages
 from bigain.data.arrays import LabelledImages
-from bigain.generate import Sampling
+from bigain.generation import Sampling
 from bigain.metrics.intervals import Share
 from bigain.zoo.card import Progress, accuracy, card_text, judge_samples, make_card, sample_sheet
 from bigain.zoo.features import FeatureNet

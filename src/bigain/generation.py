@@ -1,10 +1,10 @@
 """Images from labels or prompts, each from its own seed."""
 
-import hashlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from bigain.backbones.denoiser import Condition, Denoiser
 from bigain.backbones.probe import same_input
 from bigain.backbones.sampling import make_scheduler
+from bigain.seeds import hashed
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ class Sampling:
 
 def image_generator(seed: int, number: int) -> torch.Generator:
     """The randomness of image `number`, whatever batch it is in."""
-    words = f"generate/{seed}/{number}".encode()
-    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(words).digest()[:8], "big") >> 1)
+    return torch.Generator().manual_seed(hashed("generate", seed, number))
 
 
 @torch.no_grad()
@@ -56,10 +56,12 @@ def generate(
     parts = []
     for start in range(0, len(classes), batch_size):
         chosen = classes[start : start + batch_size]
-        generators = [image_generator(sampling.seed, first + start + i) for i in range(len(chosen))]
+        numbers = range(first + start, first + start + len(chosen))
+        generators = [image_generator(sampling.seed, number) for number in numbers]
         noise = torch.stack([torch.randn(denoiser.latent_shape, generator=generator) for generator in generators])
-        latents = sample(denoiser, noise, denoiser.conditions(chosen), sampling, generators)
+        latents = sample(denoiser, noise, denoiser.conditions(chosen), sampling, generators, first=first + start)
         parts.append(denoiser.decode(latents).cpu())
+        check_finite(parts[-1], first + start, lambda: "when it was decoded")
         if progress is not None:
             progress(parts[-1])
     return torch.cat(parts)
@@ -71,28 +73,48 @@ def sample(
     condition: Condition,
     sampling: Sampling,
     generators: list[torch.Generator] | None = None,
+    *,
+    first: int = 0,
 ) -> Tensor:
-    """Denoise: (B, C, H, W) -> (B, C, H, W). With guidance, the batch is [conditional, unconditional].
+    """Denoise images numbered from `first`: (B, C, H, W) -> (B, C, H, W). With guidance, the batch of the network is
+    [conditional, unconditional].
 
-    Schedulers that add noise on the way draw each image's from its generator.
+    Schedulers that add noise on the way draw each image's from its generator. What an operator draws depends on the
+    seed, the number of the image and the step.
     """
     scheduler = make_scheduler(sampling.scheduler or denoiser.sampler, denoiser.schedule)
     scheduler.set_timesteps(sampling.steps, device=denoiser.device)
     guidance = denoiser.guidance if sampling.guidance is None else sampling.guidance
     latents = noise.to(denoiser.device) * scheduler.init_noise_sigma
+    halves = 1 if guidance == 1 else 2
     both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
     extra = {"generator": generators} if "generator" in inspect.signature(scheduler.step).parameters else {}
     rows = torch.arange(len(noise), device=denoiser.device)
-    for t in scheduler.timesteps:
+    members = torch.arange(halves, device=denoiser.device).repeat_interleave(len(noise))
+    for step, t in enumerate(scheduler.timesteps):
         noisy = scheduler.scale_model_input(latents, t)
-        times = t.expand(len(noisy))
-        if guidance == 1:
-            with same_input(rows, len(noisy)):
-                found = denoiser.noise(noisy, times, condition)
-        else:
-            with same_input(rows.repeat(2), len(noisy)):
-                found = denoiser.noise(torch.cat([noisy, noisy]), torch.cat([times, times]), both)
+        keys = [hashed("generate", sampling.seed, first + i, step) for i in range(len(noise))]
+        drawn = torch.tensor(keys, device=denoiser.device)
+        with same_input(rows.repeat(halves), len(noisy), keys=drawn, members=members):
+            found = denoiser.noise(noisy.repeat(halves, 1, 1, 1), t.expand(halves * len(noisy)), both)
+        if guidance != 1:
             with_label, without = found.chunk(2)
             found = without + guidance * (with_label - without)
         latents = scheduler.step(found, t, latents, **extra).prev_sample
+        check_finite(
+            latents, first, partial("at step {} of {}, t = {:g}".format, step + 1, len(scheduler.timesteps), t)
+        )
     return latents
+
+
+def check_finite(images: Tensor, first: int, when: Callable[[], str]) -> None:
+    """A picture made of what is no number would be black and pass for one."""
+    finite = torch.isfinite(images).flatten(1).all(1)
+    if finite.all():
+        return
+    broken = (~finite).nonzero().flatten().tolist()
+    more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+    raise FloatingPointError(
+        f"image {first + broken[0]}{more} became NaN or infinite {when()}; try dtype float32 or bfloat16, another "
+        "scheduler, less guidance, or check the weights"
+    )
