@@ -29,9 +29,11 @@ def image_hashes(sets: Sequence[Dataset]) -> dict[str, str]:
 
 
 def example_hash(data: Dataset, number: int) -> str:
-    """An image that cannot be read is told by that, so that a repaired one counts as changed."""
+    """Of an image with its captions, which are generated from; one that cannot be read is told by that."""
     try:
-        return image_hash(data.examples[number].image)
+        example = data.examples[number]
+        found = image_hash(example.image)
+        return digest([found.encode(), repr(example.captions).encode()]) if example.captions else found
     except (ValueError, OSError):
         return UNREADABLE
 
@@ -97,8 +99,10 @@ def tensor_bytes(tensor: Tensor) -> Iterator[Any]:
 
 
 def configuration(denoiser: Denoiser) -> str:
-    """What besides tensors decides: the noise schedule, the frame, the classes, measured time steps, VAE scaling."""
+    """What besides tensors decides: schedule, frame, classes, measured time steps, scale of the VAE, vocabularies."""
     vae = getattr(getattr(denoiser, "vae", None), "config", {})
+    pipeline = getattr(denoiser, "pipeline", None)
+    tokenizers = [getattr(pipeline, name) for name in getattr(denoiser, "others", ()) if name.startswith("tokenizer")]
     return json.dumps(
         [
             list(vars(denoiser.schedule).values()),
@@ -106,6 +110,7 @@ def configuration(denoiser: Denoiser) -> str:
             getattr(denoiser, "classes", None),
             getattr(denoiser, "informative", None),
             [vae.get(key) for key in ("scaling_factor", "shift_factor")],
+            [sorted(tokenizer.get_vocab().items()) for tokenizer in tokenizers],
         ],
         default=str,
     )
