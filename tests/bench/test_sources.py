@@ -1,7 +1,5 @@
 """The code of own operators and the like is part of what a record is compared by."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +9,9 @@ from runs import contents, experiment, save_tiny, started
 from bigain.bench.experiment import build_experiment
 from bigain.bench.runner import Run
 from bigain.bench.sources import source_hashes
-from bigain.classify.board import POLICIES
-from bigain.data import DATASETS
 from bigain.loading import load
-from bigain.operators import OPERATORS
 from bigain.plugins import load_file
-from bigain.tokens.scores import SCORERS
+from own_files import forgetting
 
 OPERATOR = """
 from dataclasses import dataclass
@@ -59,23 +54,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for files of one's own; what they register is forgotten after the test."""
-    registries = (OPERATORS, SCORERS, POLICIES, DATASETS)
-    before = [dict(registry) for registry in registries]
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose files can be imported."""
     monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    for registry, items in zip(registries, before, strict=True):
-        registry._items = items
-    forget(tmp_path)
-
-
-def forget(folder: Path) -> None:
-    """As a new process would."""
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", "")).startswith(str(folder)):
-            del sys.modules[name]
-    OPERATORS._items.pop("mine", None)
+    return tmp_path
 
 
 def write(folder: Path, more: str = "", share: float = 0.5) -> Path:
@@ -91,16 +73,16 @@ def asked(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(("change", "name"), [({"more": "# new\n"}, "my_operator"), ({"share": 0.7}, "helper_of_mine")])
 def test_a_changed_operator_is_refused_by_its_file(change: dict[str, Any], name: str, model: Path, place: Path) -> None:
     """Loaded by hand, as `bigain --load` does: the experiment does not name the file."""
-    load_file(write(place))
-    run = started(model, place / "run", **asked())
-    assert set(run.store.hashes("source")) == {"my_operator.py", "helper_of_mine.py"}
-    started(model, place / "run", **asked())
-    forget(place)
-    load_file(write(place, **change))
-    with pytest.raises(
-        ValueError, match=rf"from other code; 1 of 2 changed since: {name}\.py\. Put back what was there"
-    ):
+    with forgetting(place):
+        load_file(write(place))
+        run = started(model, place / "run", **asked())
+        assert set(run.store.hashes("source")) == {"my_operator.py", "helper_of_mine.py"}
         started(model, place / "run", **asked())
+    with forgetting(place):
+        load_file(write(place, **change))
+        text = rf"from other code; 1 of 2 changed since: {name}\.py\. Put back what was there"
+        with pytest.raises(ValueError, match=text):
+            started(model, place / "run", **asked())
 
 
 def test_a_file_that_an_experiment_names_is_named_too(model: Path, place: Path) -> None:
@@ -110,41 +92,40 @@ def test_a_file_that_an_experiment_names_is_named_too(model: Path, place: Path) 
     def begin() -> Run:
         return Run.start(build_experiment(own, place), place / "run", load(model))
 
-    begin()
-    forget(place)
+    with forgetting(place):
+        begin()
     write(place, more="# new\n")
-    with pytest.raises(ValueError, match=r"from other code; 1 of 2 changed since: my_operator\.py"):
+    with forgetting(place), pytest.raises(ValueError, match=r"from other code; 1 of 2 changed since: my_operator\.py"):
         begin()
 
 
 def test_an_imported_module_that_registers_counts(model: Path, place: Path) -> None:
     write(place)
-    __import__("my_operator")
-    assert set(source_hashes(experiment(model, **asked()))) == {"my_operator.py", "helper_of_mine.py"}
+    with forgetting(place):
+        __import__("my_operator")
+        assert set(source_hashes(experiment(model, **asked()))) == {"my_operator.py", "helper_of_mine.py"}
 
 
 def test_scorers_policies_and_data_count(model: Path, place: Path) -> None:
     (place / "others.py").write_text(OTHERS)
-    load_file(place / "others.py")
     plain = {"rows": [{"operator": "todo(factor=2)"}]}
     assert source_hashes(experiment(model, **plain)) == {}
-    for changes in (
-        {"rows": [{"operator": "gated_merge(0.5, scorer='flat')"}]},
-        plain | {"policy": "once"},
-        plain | {"data": "my-data"},
-        plain | {"without": "my-data"},
-    ):
-        assert set(source_hashes(experiment(model, **changes))) == {"others.py"}
+    cases = [{"rows": [{"operator": "gated_merge(0.5, scorer='flat')"}]}, plain | {"policy": "once"}]
+    cases += [plain | {key: "my-data"} for key in ("data", "without")]
+    with forgetting(place):
+        load_file(place / "others.py")
+        for changes in cases:
+            assert set(source_hashes(experiment(model, **changes))) == {"others.py"}
 
 
 def test_a_file_that_changed_since_it_was_loaded_is_not_taken_for_the_old_one(place: Path) -> None:
     path = write(place)
-    load_file(path)
-    assert load_file(path) is load_file(path)
-    path.write_text(path.read_text().replace("Mine.", "More."))  # as long, in the same second
-    with pytest.raises(
-        ValueError, match=r"my_operator\.py has changed since this process loaded it; start a new process"
-    ):
+    with forgetting(place):
         load_file(path)
-    forget(place)
-    assert load_file(path).Mine.__doc__ == "More."  # no cache of Python's stands between
+        assert load_file(path) is load_file(path)
+        path.write_text(path.read_text().replace("Mine.", "More."))  # as long, in the same second
+        text = r"my_operator\.py has changed since this process loaded it; start a new process"
+        with pytest.raises(ValueError, match=text):
+            load_file(path)
+    with forgetting(place):
+        assert load_file(path).Mine.__doc__ == "More."  # no cache of Python's stands between

@@ -8,6 +8,7 @@ dies.
 import hashlib
 import io
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -108,11 +109,9 @@ class Run:
         try:
             self._work(piece)
         except FloatingPointError as error:
-            names = self.data.names[piece.first : piece.last] if piece.task == "classify" else []
-            told = f"{names[0]} to {names[-1]}" if names else f"number {piece.first} to {piece.last - 1}"
             raise ValueError(
-                f"{piece.setting.label}: cannot {piece.task} images {told}: {error}. Nothing of these is recorded; "
-                "look at the weights and the operator, or take the row out"
+                f"{piece.setting.label}: cannot {piece.task} images {piece.first} to {piece.last - 1}: {error}. Nothing of "
+                "these is recorded; look at the weights and the operator, or take the row out"
             ) from error
 
     def _work(self, piece: Piece) -> None:
@@ -135,7 +134,10 @@ class Run:
                 skipped[self.data.names[i]] = str(error)
         classifier = new_classifier(self.experiment, self.denoiser, self.data)
         started = time.perf_counter()
-        decisions = classifier(images) if images else []
+        try:
+            decisions = classifier(images) if images else []
+        except FloatingPointError as error:
+            raise FloatingPointError(with_name(str(error), [example.name for example in examples])) from error
         seconds = (time.perf_counter() - started) / max(1, sum(d.evaluations for d in decisions))
         rows = [
             DecisionRow(
@@ -198,6 +200,11 @@ def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: D
 def feature_network(name: str) -> nn.Module:
     """The network of a distance."""
     return load_inception() if name == INCEPTION else load_features(folder_of(name))
+
+
+def with_name(text: str, names: Sequence[str]) -> str:
+    """`image 3, t = 500: …` with the name of that image, where the text has its number."""
+    return re.sub(r"\bimage (\d+)", lambda match: f"image {(*names, match[1])[min(int(match[1]), len(names))]}", text)
 
 
 def check_images(images: Tensor, first: int) -> None:

@@ -143,7 +143,6 @@ def open_reading(path: Path) -> sqlite3.Connection:
     try:
         if waiting(path) and os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
             base = connect(path, "mode=rw")  # the last one to close it clears up; mode=ro would leave the files
-            base.execute("pragma query_only = 1")
         elif waiting(path):
             base = copied(path)
         else:  # plain reading of a file in WAL mode would make new files beside it
