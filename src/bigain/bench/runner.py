@@ -109,9 +109,10 @@ class Run:
         try:
             self._work(piece)
         except FloatingPointError as error:
+            what = f"cannot {piece.task} images {piece.first} to {piece.last - 1}: {error}"
             raise ValueError(
-                f"{piece.setting.label}: cannot {piece.task} images {piece.first} to {piece.last - 1}: {error}. Nothing of "
-                "these is recorded; look at the weights and the operator, or take the row out"
+                f"{piece.setting.label}: {what}. Nothing of these is recorded; look at the weights and the operator, "
+                "or take the row out"
             ) from error
 
     def _work(self, piece: Piece) -> None:

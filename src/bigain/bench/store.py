@@ -253,16 +253,21 @@ class Store:
         part = path.with_name(f".{path.name}.part")
         try:
             part.unlink(missing_ok=True)
-            self.base.execute("vacuum into ?", (str(part),))
-            shrink(part)
+            self._copy(path, part)
             part.replace(path)
-        except sqlite3.OperationalError as error:
-            raise OSError(f"cannot write {path}: {error}; is the folder writable, and is there space?") from error
-        except sqlite3.DatabaseError as error:
-            raise damaged(self.path, error) from error
         finally:
             for left in (part, part.with_name(f"{part.name}-journal")):
                 left.unlink(missing_ok=True)
+
+    def _copy(self, path: Path, part: Path) -> None:
+        try:
+            self.base.execute("vacuum into ?", (str(part),))
+        except sqlite3.OperationalError as error:
+            raise OSError(f"cannot write {path}: {error}; is the folder writable, and is there space?") from error
+        try:
+            shrink(part)
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from error
 
 
 def is_record(path: Path) -> bool:
