@@ -23,7 +23,7 @@ from bigain.metrics.intervals import bootstrap_mean, wilson
 from bigain.metrics.likeness import psnr, ssim
 from bigain.metrics.spectra import radial_spectrum, spectral_distance
 from bigain.pictures import from_picture
-from bigain.zoo.features import CLASSES, load_features, predict
+from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 from bigain.zoo.shelf import folder_of
 
 FEW = 100
@@ -141,7 +141,10 @@ def feature_function(name: str | None) -> Features:
         return lambda images: (inception_features(inception, images), None)
     if name is None:
         return lambda images: (np.zeros((len(images), 0)), None)
-    network = load_features(folder_of(name))
+    return features_of(load_features(folder_of(name)))
+
+
+def features_of(network: FeatureNet) -> Features:
     classes = CLASSES[network.name]
 
     def both(images: Tensor) -> tuple[np.ndarray, Predicted | None]:
