@@ -11,7 +11,7 @@ from bigain.bench.runner import Run
 from bigain.bench.sources import source_hashes
 from bigain.loading import load
 from bigain.plugins import load_file
-from own_files import forgetting
+from own_files import OTHERS, forgetting
 
 OPERATOR = """
 from dataclasses import dataclass
@@ -22,29 +22,6 @@ from helper_of_mine import SHARE
 @dataclass(frozen=True)
 class Mine(ToMe):
     '''Mine.'''
-"""
-OTHERS = """
-from dataclasses import dataclass
-from functools import partial
-from bigain.classify.board import POLICIES
-from bigain.classify.policies import Exhaustive
-from bigain.data import DATASETS
-from bigain.data.fashion_mnist import load_fashion_sample
-from bigain.tokens.scores import SCORERS
-
-@SCORERS.register("flat")
-def flat(x, grid):
-    return x.float().mean(2) * 0
-
-@POLICIES.register("once")
-@dataclass(frozen=True)
-class Once(Exhaustive):
-    trials: int = 1
-
-def read(split):
-    return load_fashion_sample()
-
-DATASETS.register("my-data")(partial(read, "test"))
 """
 
 
@@ -107,11 +84,12 @@ def test_an_imported_module_that_registers_counts(model: Path, place: Path) -> N
 
 
 def test_scorers_policies_and_data_count(model: Path, place: Path) -> None:
-    (place / "others.py").write_text(OTHERS)
+    bound = "from functools import partial\nDATASETS.register('bound')(partial(my_data))\n"
+    (place / "others.py").write_text(OTHERS + bound)
     plain = {"rows": [{"operator": "todo(factor=2)"}]}
     assert source_hashes(experiment(model, **plain)) == {}
     cases = [{"rows": [{"operator": "gated_merge(0.5, scorer='flat')"}]}, plain | {"policy": "once"}]
-    cases += [plain | {key: "my-data"} for key in ("data", "without")]
+    cases += [plain | {"data": "my-data"}, plain | {"without": "my-data"}, plain | {"data": "bound"}]
     with forgetting(place):
         load_file(place / "others.py")
         for changes in cases:
