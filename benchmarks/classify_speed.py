@@ -20,7 +20,7 @@ from rich.table import Table
 import bigain
 from bigain.backbones.denoiser import Condition, Denoiser, Frame
 from bigain.backbones.schedule import Schedule
-from bigain.bench.runner import facts
+from bigain.bench.machine import facts
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
 from bigain.classify.trials import Trial, draw_noise, fingerprint, staged_steps

@@ -17,7 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 import bigain
-from bigain.bench.runner import facts
+from bigain.bench.machine import facts
 from bigain.classify.board import Board
 from bigain.classify.calibration import calibrate
 from bigain.classify.classifier import DiffusionClassifier

@@ -35,8 +35,11 @@ class Contrast(NamedTuple):
 
 @functools.cache
 def compared(record: Path, theirs: str | None = None) -> Report:
-    """A record's report against some row, or the uncompressed one; many contrasts ask for the same."""
-    return read_report(record, theirs)
+    """A record's report against some row, or the uncompressed one; many contrasts ask for the same.
+
+    The page says which records were made on an idle machine, and shows the times of those only.
+    """
+    return read_report(record, theirs, idle=True)
 
 
 @functools.cache

@@ -122,7 +122,7 @@ def compiled() -> str:
          faster(row["to_eager"]), f"{row['speedup']:.2f}", f"{row['bound']:.2f}"]
         for name, row in fast.items()
     ]  # fmt: skip
-    slower = [name for name, row in fast.items() if row["to_eager"]["low"] > 1]
+    slower = [name for name, row in fast.items() if (row["to_eager"]["low"] or 0) > 1]
     verdict = "Slower compiled than eager beyond chance: " + (", ".join(map(code, slower)) or "no operator") + "."
     heads = ["operator", "eager ms", "compiled ms", "times as fast", "speed-up, both compiled", "FLOPs allow"]
     size = "x".join(map(str, record["latent"]))
@@ -138,7 +138,9 @@ Ratios are medians of those within a round, with the 95 % interval of the sign t
 
 
 def faster(found: Record) -> str:
-    """How many times as fast, from a ratio of times."""
+    """How many times as fast, from a ratio of times; fewer than six rounds have no interval."""
+    if found["low"] is None:
+        return f"{1 / found['value']:.2f} (n = {found['n']})"
     return f"{1 / found['value']:.2f} [{1 / found['high']:.2f}, {1 / found['low']:.2f}]"
 
 

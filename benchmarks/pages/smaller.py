@@ -69,8 +69,8 @@ Each with the command that repeats it; records in `benchmarks/results`. "Same la
 the uncompressed model, right or wrong. With n = 200 an interval reaches some three to five points to each side: only
 large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows, or
 zero outside the bootstrap interval of the mean over ratios, at 95 % for all pairs of a table together. Only the wall
-clock was taken on an idle machine: what `bigain report` prints as "times as fast" of the other records is not to be
-read as speed. In short:""",
+clock was taken on an idle machine. These records do not hold how busy it was, so `bigain report` shows no speed for
+them. In short:""",
         "\n".join(brief(small) for small in SMALL),
         *(section(small) for small in SMALL),
     ])  # fmt: skip
@@ -148,6 +148,9 @@ def paced(report: Report) -> str:
     """Which rows are faster or slower than the uncompressed model in the whole of their interval, in words."""
     timed = [row for row in report.rows if row.speed is not None]
     rounds = min(row.speed.n for row in timed)
+    closer = "[Performance](performance.md) has closer measurements, of larger models."
+    if not all(row.speed.bounded for row in timed):
+        return f"Medians of {rounds} rounds, too few for intervals: no row is shown to be faster or slower. {closer}"
     found = [
         f"{word} than {report.against} in the whole interval of {rounds} rounds: {', '.join(names)}"
         for word, names in (
@@ -157,7 +160,7 @@ def paced(report: Report) -> str:
         if names
     ]
     first = f"{'; '.join(found)}; no other row." if found else "No row is faster or slower in its whole interval."
-    return f"{first[0].upper()}{first[1:]} [Performance](performance.md) has closer measurements, of larger models."
+    return f"{first[0].upper()}{first[1:]} {closer}"
 
 
 def verdict(report: Report) -> str:

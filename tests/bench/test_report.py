@@ -1,6 +1,7 @@
 """Comparisons in reports: with the uncompressed model, or value by value with another row."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,20 +80,76 @@ def test_against_a_label_compares_all_with_that_setting(folder: Path) -> None:
     }
 
 
-def test_speed_is_the_median_of_the_same_images(tmp_path: Path) -> None:
-    store = Store(tmp_path / FILE)
-    ids = store.begin(experiment(tmp_path, rows=ROWS, tasks=["classify"]))
-    slow = [decision(i, 1)._replace(seconds=2.0 * 10, evaluations=10) for i in range(16)]
-    rates = [1.0, 0.5, 0.4, 0.8, 0.1, 2.0, 1.6, 1.25]  # of pieces of two images, whose evaluations differ
-    fast = [decision(i, 1)._replace(seconds=rates[i // 2] * (7 + i), evaluations=7 + i) for i in range(16)]
+ALONE = {"pieces": 8, "until": "2026-01-01T10:05:00+00:00", "load_beyond": 0.1}
+
+
+def timed(folder: Path, pieces: int, *sessions: tuple[str, str | None, dict[str, Any]]) -> Path:
+    """Two settings, timed in pieces of two images whose evaluations differ."""
+    store = Store(folder / FILE)
+    ids = store.begin(experiment(folder, rows=ROWS, tasks=["classify"]))
+    rates = [1.0, 0.5, 0.4, 0.8, 0.1, 2.0, 1.6, 1.25]
+    slow = [decision(i, 1)._replace(seconds=2.0 * 10, evaluations=10) for i in range(2 * pieces)]
+    fast = [decision(i, 1)._replace(seconds=rates[i // 2] * (7 + i), evaluations=7 + i) for i in range(2 * pieces)]
     store.add_decisions(ids["none"], slow, {})
     store.add_decisions(ids["merge, ratio 0.3"], fast[::-1], {})  # the same images in another order
+    for started, ended, facts in sessions:
+        number = store.log_session(started, facts)
+        if ended is not None:
+            store.end_session(number, ended)
     store.close()
-    rows = {row.label: row.speed for row in read_report(tmp_path).rows}
+    return folder
+
+
+def at(first: str, last: str | None, **facts: Any) -> tuple[str, str | None, dict[str, Any]]:
+    return f"2026-01-01T10:0{first}:00+00:00", last and f"2026-01-01T10:0{last}:00+00:00", ALONE | facts
+
+
+def test_speed_is_the_median_of_the_same_images(tmp_path: Path) -> None:
+    report = read_report(timed(tmp_path, 8, at("0", "5")))
+    rows = {row.label: row.speed for row in report.rows}
     assert rows["none"] is None  # itself
     assert rows["merge, ratio 0.5"] is None  # not measured
     assert rows["merge, ratio 0.3"] == Estimate(2.25, 1.0, 20.0, 8)  # one ratio a piece
-    assert "| 2.25 [1.00, 20.00] |" in markdown(read_report(tmp_path))
+    assert "| 2.25 [1.00, 20.00] |" in markdown(report)
+
+
+@pytest.mark.parametrize(("pieces", "cell"), [(1, "2.00 (n = 1)"), (5, "4.00 (n = 5)")])
+def test_speed_of_few_pieces_has_no_interval(pieces: int, cell: str, tmp_path: Path) -> None:
+    report = read_report(timed(tmp_path, pieces, at("0", "5")))
+    assert f"| {cell} |" in markdown(report)
+    assert f"times as fast of {pieces} pieces: too few for an interval, which needs 6" in markdown(report)
+    assert next(row.speed for row in report.rows if row.speed).as_json()["low"] is None
+
+
+@pytest.mark.parametrize(
+    ("sessions", "reason"),
+    [
+        ([], "load not recorded"),
+        ([("2026-01-01T10:00:00+00:00", None, {"machine": "old"})], "load not recorded"),
+        ([at("0", "5", load_beyond=None)], "load not recorded"),
+        ([at("0", "5", load_beyond=0.9)], "machine was busy"),
+        ([at("0", "5"), at("5", "7", load_beyond=0.9)], "machine was busy"),
+        ([at("0", "5"), at("4", "7")], "processes ran side by side"),
+        ([at("0", None), at("4", "7")], "processes ran side by side"),  # the first was killed after its piece at 10:05
+        ([at("0", "5", machine="a"), at("6", "7", machine="b")], "on several machines"),
+    ],
+)
+def test_times_made_beside_other_work_are_no_speed(
+    sessions: list[tuple[str, str | None, dict[str, Any]]], reason: str, tmp_path: Path
+) -> None:
+    report = read_report(timed(tmp_path, 8, *sessions))
+    row = next(row for row in report.rows if row.label == "merge, ratio 0.3")
+    assert (row.speed, row.speed_note) == (None, reason)
+    assert f"| {reason} |" in markdown(report)
+    assert f"times are not shown as speed ({reason})" in markdown(report)
+    assert next(row.speed for row in read_report(tmp_path, idle=True).rows if row.speed).value == 2.25
+
+
+@pytest.mark.parametrize("sessions", [[at("0", "5"), at("5", "7")], [at("0", "5"), at("4", "7", pieces=0)]])
+def test_sessions_one_after_the_other_are_timed(
+    sessions: list[tuple[str, str | None, dict[str, Any]]], tmp_path: Path
+) -> None:
+    assert any(row.speed for row in read_report(timed(tmp_path, 8, *sessions)).rows)
 
 
 def test_settings_that_share_no_image_are_not_compared(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 from runs import contents, experiment, results, save_tiny, started
 
 from bigain.backbones.architectures import meta_copy
 from bigain.bench.cost import count_flops
-from bigain.bench.measures import Judge
+from bigain.bench.machine import why_no_speed
+from bigain.bench.measures import Judge, features_of
 from bigain.bench.report import read_report
 from bigain.bench.runner import Run, claimed, run_pieces
 from bigain.bench.subjects import class_conditions
@@ -19,6 +21,8 @@ from bigain.data import load_data
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.loading import load
 from bigain.operators.gated_merge import GatedMerge
+from bigain.zoo.features import load_features
+from bigain.zoo.shelf import folder_of
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +136,40 @@ def test_a_corrupt_image_is_left_out_by_name(model: Path, tmp_path: Path) -> Non
     assert len(found["decisions"]) == 3 * 19
     assert [row[0] for row in found["skipped"]] == ["bag/7.png"]
     assert "cannot read" in found["skipped"][0][1]
+
+
+def test_a_session_says_what_ran_beside_it(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = iter([0.3, 2.5, 1.0])
+    monkeypatch.setattr(os, "getloadavg", lambda: (next(loads), 0.0, 0.0))  # what the machine does is not ours to say
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    run = started(model, tmp_path, tasks=["classify"], n=4, rows=contents(model)["rows"][:2])
+    run_pieces(run)
+    run_pieces(run)
+    first, second = run.store.sessions()
+    assert (first["pieces"], first["load_beyond"]) == (3, 1.5)
+    assert first["started"] <= first["until"] <= first["ended"]
+    assert (second["pieces"], second.get("load_beyond")) == (0, None)  # found nothing to do, so it spoils nothing
+    assert why_no_speed([first, second]) == "machine was busy"
+    assert why_no_speed([first | {"load_beyond": 0.2}, second]) is None
+
+
+def test_the_load_of_this_machine_is_looked_at(model: Path, tmp_path: Path) -> None:
+    run = started(model, tmp_path, tasks=["classify"], n=4, rows=contents(model)["rows"][:1])
+    run_pieces(run)
+    assert run.store.sessions()[0]["load_beyond"] >= 0
+
+
+def test_features_that_are_no_numbers_give_no_distance(model: Path, tmp_path: Path) -> None:
+    generate = {"count": 4, "steps": 1, "features": "fashion-features"}
+    run = started(model, tmp_path, tasks=["generate"], rows=contents(model)["rows"][:1], generate=generate)
+    run_pieces(run)
+    features = load_features(folder_of("fashion-features"))
+    features.body[-1].bias[3] = float("nan")
+    judge = Judge(run)
+    judge.predict = features_of(features)
+    with pytest.raises(ValueError, match="real images: the features of 500 of 500 images are not finite, first of"):
+        judge.judge(run.experiment.settings[0])
+    assert "samples" not in run.store.measures(1)
 
 
 def test_a_full_disk_stops_and_loses_nothing(model: Path, tmp_path: Path, whole: dict[str, object]) -> None:

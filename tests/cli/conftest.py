@@ -1,7 +1,6 @@
 """A tiny model for the commands; it also puts this folder on the path, for `commands`."""
 
 import signal
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from bigain.backbones.labelled import save_labelled
-from bigain.classify.board import POLICIES
-from bigain.data import DATASETS
-from bigain.operators import OPERATORS
-from bigain.tokens.scores import SCORERS
 from bigain.zoo.command import smoke_data
 from bigain.zoo.loop import SMOKE, Trainer
 from bigain.zoo.recipes import RECIPES
+from own_files import forgetting
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +35,5 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def own_place(tmp_path: Path) -> Iterator[Path]:
     """A folder for files to load; what they register, and they themselves, are forgotten after the test."""
-    registries = (OPERATORS, SCORERS, POLICIES, DATASETS)
-    before = [dict(registry) for registry in registries]
-    yield tmp_path
-    for registry, items in zip(registries, before, strict=True):
-        registry._items = items
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
+    with forgetting(tmp_path):
+        yield tmp_path

@@ -81,7 +81,11 @@ def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
         (("report", "nowhere", "--format", "latx"), "did you mean 'latex'", 2),
         (("report", "a", "b", "--record", "c"), "--out and --record are for one run; got 2", 2),
         (("report", "a", "b", "--out", "c"), "--out and --record are for one run; got 2", 2),
-        (("report", "{here}"), "x.toml: file is not a database; give a run folder or its record", 2),
+        (
+            ("report", "{here}"),
+            "x.toml is not a record of bigain (not an SQLite file) and is left as it is; give a run folder",
+            2,
+        ),
     ],
 )
 def test_says_what_is_wrong(words: tuple[str, ...], text: str, code: int, tmp_path: Path) -> None:

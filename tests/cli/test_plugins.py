@@ -11,36 +11,7 @@ import bigain
 from bigain.bench.experiment import build_experiment, read_experiment
 from bigain.operators import OPERATORS
 from bigain.plugins import load_file
-
-OTHERS = """
-from dataclasses import dataclass
-
-from bigain.classify.board import POLICIES
-from bigain.classify.policies import Exhaustive
-from bigain.data import DATASETS
-from bigain.data.fashion_mnist import load_fashion_sample
-from bigain.tokens.scores import SCORERS
-
-
-@SCORERS.register("flat")
-def flat(x, grid):
-    '''The same for all.'''
-    return x.float().mean(2) * 0
-
-
-@POLICIES.register("once")
-@dataclass(frozen=True)
-class Once(Exhaustive):
-    '''Every class on one trial.'''
-
-    trials: int = 1
-
-
-@DATASETS.register("my-data")
-def my_data():
-    '''Borrowed images.'''
-    return load_fashion_sample()
-"""
+from own_files import OTHERS
 
 
 def test_an_operator_of_ones_own_by_name(own_place: Path, small_model: Path) -> None:

@@ -82,9 +82,17 @@ def test_the_interval_of_a_median_is_that_of_the_sign_test() -> None:
         outside = found.low  # values are their own ranks
         assert found.high == n - 1 - outside
         assert binomtest(int(outside), n).pvalue <= 0.05 < binomtest(int(outside) + 1, n).pvalue
-    assert median_interval(np.array([2.0, 1.0, 5.0])) == (2, 1, 5, 3)
     with pytest.raises(ValueError, match="one value or more"):
         median_interval(np.array([]))
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_a_median_of_few_values_has_no_interval(n: int) -> None:
+    found = median_interval(np.arange(n, dtype=float))
+    assert not found.bounded
+    assert found.as_json() == {"value": (n - 1) / 2, "low": None, "high": None, "n": n}
+    assert str(found) == f"{(n - 1) / 2:g}, n = {n}: too few for an interval"
+    assert median_interval(np.arange(float(n)), confidence=0.5 if n > 1 else 0.0).bounded  # it is the confidence
 
 
 def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:

@@ -2,6 +2,7 @@
 
 import io
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,12 +74,12 @@ def run_demo(folder: Path, console: Console, size: Size | None = None) -> DemoRe
     experiment = resized(read_experiment(FILE), size)
     place = folder / f"run-{experiment.n}-{generation(experiment).count}"
     run = Run.start(experiment, place, load_denoiser(experiment.model))
-    execute(run, console)
-    with console.status("writing the page"):
-        report = read_report(place)
-        page = folder / "report.html"
-        write_whole(page, make_page(collect(run, report)).encode())
-    run.store.close()
+    with closing(run.store):
+        execute(run, console)
+        with console.status("writing the page"):
+            report = read_report(place)
+            page = folder / "report.html"
+            write_whole(page, make_page(collect(run, report)).encode())
     return DemoResult(report, page)
 
 

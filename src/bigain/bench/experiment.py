@@ -105,8 +105,10 @@ class Experiment:
 def read_experiment(path: Path) -> Experiment:
     """From a TOML file; every mistake in it is found here, before anything runs."""
     try:
-        return build_experiment(tomllib.loads(path.read_text()), path.parent)
-    except (tomllib.TOMLDecodeError, ValueError, TypeError) as error:
+        return build_experiment(tomllib.loads(path.read_text(encoding="utf-8-sig")), path.parent)
+    except RecursionError:
+        raise ValueError(f"{path}: lists or tables are nested too deeply for an experiment") from None
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
@@ -128,18 +130,14 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
     tasks = check_tasks(found["tasks"])
     loaded = load_files(found.get("load", []), folder)
     whole = {key: value for key, value in found.items() if key not in OWN}
-    generation = None
-    if "generate" in found:
-        check_keys("key of generate", found["generate"], [f.name for f in fields(Generation)])
-        if "count" not in found["generate"]:
-            raise ValueError("[generate] needs a count")
-        generation = Generation(**found["generate"])
-        generation.sampling(0)
+    generation = read_generation(found["generate"]) if "generate" in found else None
     whole.setdefault("n", 0)
     parse_policy(whole.get("policy", "stages"))
     rows = [setting for row in found["rows"] for setting in expand(row, whole["n"], tasks)]
     if isinstance(whole.get("trials"), list):
         whole["trials"] = tuple(whole["trials"])
+        if not all(type(step) is int for step in whole["trials"]):
+            raise ValueError(f"trials as a list must be whole numbers, the timesteps; got {found['trials']!r}")
     experiment = Experiment(
         **whole,
         tasks=tasks,
@@ -150,6 +148,23 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
     )
     check_whole(experiment)
     return experiment
+
+
+def read_generation(found: Any) -> Generation:
+    """The table [generate]."""
+    if not isinstance(found, dict):
+        raise ValueError(f"generate must be a table, [generate] with a count; got {found!r}")
+    check_keys("key of generate", found, [f.name for f in fields(Generation)])
+    if "count" not in found:
+        raise ValueError("[generate] needs a count")
+    for key in ("scheduler", "features"):
+        if not isinstance(found.get(key, ""), str):
+            raise ValueError(f"{key} must be a name; got {found[key]!r}")
+    if type(found.get("guidance", 1.0)) not in (int, float):
+        raise ValueError(f"guidance must be a number; got {found['guidance']!r}")
+    generation = Generation(**found)
+    generation.sampling(0)
+    return generation
 
 
 def load_files(names: Any, folder: Path) -> dict[str, str]:
@@ -185,6 +200,8 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
     for key, values in swept.items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"{miss('key of a row', key, OF_ROW)}; a list of values is swept, got {values!r}")
+    if not isinstance(row.get("name", ""), str) or type(row.get("n", 0)) is not int:
+        raise ValueError(f"name must be a text and n a whole number; got the row {row}")
     if ("operator" in row) == ("attach" in row):
         raise ValueError(f"a row has either operator or attach; got {row}")
     if "attach" in row and not (row["attach"] and tables(row["attach"]) and row.get("name")):
@@ -204,6 +221,8 @@ def attachment(part: dict[str, Any], values: dict[str, Any]) -> Attach | None:
     check_keys("key of attach", part, ("operator", "where", "reuse", "groups"))
     if not isinstance(part.get("operator"), str):
         raise ValueError(f"an operator is a text, such as 'todo(factor=2)'; got {part}")
+    if not isinstance(part.get("where", ""), str):
+        raise ValueError(f"where must be a text, such as \"part='down'\"; got {part['where']!r}")
     filled = {
         key: BRACES.sub(lambda match: str(values[match[1]]), value) if isinstance(value, str) else value
         for key, value in part.items()

@@ -13,7 +13,8 @@ from bigain.backbones.architectures import meta_copy
 from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.bench.cost import count_flops
 from bigain.bench.experiment import Setting
-from bigain.bench.runner import REAL, Run, attached, whole_data
+from bigain.bench.runner import Run, attached
+from bigain.bench.subjects import real_data, whole_data
 from bigain.classify.images import to_tensors
 from bigain.hooks import site_hooks
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
@@ -22,7 +23,7 @@ from bigain.metrics.intervals import bootstrap_mean, wilson
 from bigain.metrics.likeness import psnr, ssim
 from bigain.metrics.spectra import radial_spectrum, spectral_distance
 from bigain.pictures import from_picture
-from bigain.zoo.features import CLASSES, load_features, predict
+from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 from bigain.zoo.shelf import folder_of
 
 FEW = 100
@@ -59,6 +60,7 @@ class Judge:
         real, real_features = self.real()
         if real_features is not None:
             features, predicted = self.predict(images)
+            check_features(setting.label, features)
             subjects = [row.subject for row in self.run.store.generated(self.run.ids[setting.label])]
             source = f"{self.run.data.name} {self.run.data.split}"
             few = len(images) < FEW  # too few for a kernel distance in blocks
@@ -104,10 +106,11 @@ class Judge:
     def real(self) -> tuple[Tensor, np.ndarray | None]:
         """Real images as the model would show them, and their features."""
         if self._real is None:
-            data = whole_data(self.run.experiment)
-            data = data.subset(min(REAL, len(data)), self.run.experiment.seed)
+            data = real_data(self.run.experiment, whole_data(self.run.experiment))
             images = to_tensors([example.image for example in data.examples], self.run.denoiser.frame)
             features = self.predict(images)[0] if self.features else None
+            if features is not None:
+                check_features("real images", features)
             self._real = images, features
         return self._real
 
@@ -138,7 +141,10 @@ def feature_function(name: str | None) -> Features:
         return lambda images: (inception_features(inception, images), None)
     if name is None:
         return lambda images: (np.zeros((len(images), 0)), None)
-    network = load_features(folder_of(name))
+    return features_of(load_features(folder_of(name)))
+
+
+def features_of(network: FeatureNet) -> Features:
     classes = CLASSES[network.name]
 
     def both(images: Tensor) -> tuple[np.ndarray, Predicted | None]:
@@ -146,6 +152,16 @@ def feature_function(name: str | None) -> Features:
         return features.numpy(), Predicted([classes[number] for number in predicted.tolist()], set(classes))
 
     return both
+
+
+def check_features(what: str, features: np.ndarray) -> None:
+    """(n, d); a distance of what is not finite would look like a number."""
+    broken = np.flatnonzero(~np.isfinite(features).all(1))
+    if len(broken):
+        raise ValueError(
+            f"{what}: the features of {len(broken)} of {len(features)} images are not finite, first of image "
+            f"{broken[0]}, so there is no distance; look at these images and at the feature network"
+        )
 
 
 def named(features: str | None) -> str:

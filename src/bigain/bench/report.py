@@ -1,14 +1,18 @@
 """Records read: both talents and the cost of every setting, with intervals and paired tests."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bigain.bench.machine import why_no_speed
 from bigain.bench.runner import FILE
-from bigain.bench.store import DecisionRow, Store
+from bigain.bench.schema import damaged
+from bigain.bench.store import DecisionRow, GeneratedRow, Store
 from bigain.metrics.distances import Difference, Distance, difference
 from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, median_interval, wilson
 from bigain.metrics.multilabel import macro_precision, ranking_precision
@@ -32,10 +36,12 @@ class Row:
     evaluations: float | None = None  # a decision
     seconds: float | None = None  # an evaluation
     speed: Estimate | None = None  # the uncompressed model's seconds over these, on the same images
+    speed_note: str | None = None  # why there is no speed though there are times
     flops: int | None = None
     saved: float | None = None
     tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
     samples: dict[str, Any] | None = None
+    samples_note: str | None = None  # what is wrong with the generated images, so that distances mean nothing
     distance_changes: dict[str, Difference] | None = None  # to real images, less the reference's
     paper: dict[str, Any] | None = None
 
@@ -54,39 +60,56 @@ class Report:
     against: str = "uncompressed"  # what changes, p-values and agreement refer to
 
 
+Specs = list[tuple[int, str, dict[str, Any]]]  # id, label and spec of each setting
+
+
 def find_record(place: Path) -> Path:
     """A record file, or the one in a run folder."""
     path = place / FILE if place.is_dir() else place
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"no record {path}; `bigain run FILE --out {place}` makes one")
     return path
 
 
-def read_report(place: Path, against: str | None = None) -> Report:
+def read_report(place: Path, against: str | None = None, idle: bool = False) -> Report:
     """Of a run folder or record; `against` names the rows that the others are compared with, value by value.
 
     The label of one setting compares all with that one; without it all are compared with the uncompressed model.
+    `idle` vouches for a record that does not say so itself that nothing else ran when it was made.
     """
-    store = Store(find_record(place), read_only=True)
-    meta = store.meta()
-    found = store.settings()
-    known = {label: Found(store.decisions(number), store.measures(number)) for number, label, _ in found}
+    path = find_record(place)
+    with closing(Store(path, read_only=True)) as store:
+        meta, found = store.meta(), store.settings()
+        known = {label: read_setting(store, number) for number, label, _ in found}
+    try:
+        return make_report(meta, found, known, against, None if idle else why_no_speed(meta["sessions"]))
+    except (KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError) as error:
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def make_report(
+    meta: dict[str, Any], found: Specs, known: dict[str, "Found"], against: str | None, no_speed: str | None
+) -> Report:
     dense = next((label for _, label, spec in found if not spec["attach"]), None)
     references = {label: dense for _, label, _ in found} if against is None else partners(found, against)
     rows = [
         make_row(label, spec, known[label], known.get(references[label] or ""), known.get(dense or ""))
         for _, label, spec in found
     ]
-    rows = [with_paper(row, meta["paper"]) for row in correct(rows)]
-    examples = {label: [r.example for r in store.generated(number) if r.example] for number, label, _ in found}
-    store.close()
+    rows = [with_paper(untimed(row, no_speed), meta["paper"]) for row in correct(rows)]
+    examples = {label: known[label].examples for _, label, _ in found}
     return Report(
         meta["title"], meta["about"], meta["experiment"], meta["sessions"], rows, examples, dense,
         against or "uncompressed",
     )  # fmt: skip
 
 
-def partners(found: list[tuple[int, str, dict[str, Any]]], name: str) -> dict[str, str | None]:
+def untimed(row: Row, reason: str | None) -> Row:
+    """Without its speed, where there is a reason not to believe it."""
+    return row if reason is None or row.speed is None else replace(row, speed=None, speed_note=reason)
+
+
+def partners(found: Specs, name: str) -> dict[str, str | None]:
     """For each setting the one called `name` with the same swept values, or the one that has `name` as its label."""
     labels = [label for _, label, _ in found]
     if name in labels:
@@ -106,6 +129,29 @@ class Found(NamedTuple):
 
     decisions: Decisions
     measures: dict[str, Any]
+    examples: list[bytes]
+    note: str | None  # what is wrong with its generated images
+
+    @property
+    def samples(self) -> dict[str, Any]:
+        return {} if self.note else self.measures.get("samples") or {}
+
+
+def read_setting(store: Store, number: int) -> Found:
+    measures, generated = store.measures(number), store.generated(number)
+    examples = [row.example for row in generated if row.example]
+    return Found(store.decisions(number), measures, examples, broken(generated, measures.get("samples") or {}))
+
+
+def broken(generated: list[GeneratedRow], samples: dict[str, Any]) -> str | None:
+    """What shows that generated images are none: each has its own seed, so that they cannot be all the same."""
+    if len(generated) > 1 and len({row.hash for row in generated}) == 1:
+        return f"all {len(generated)} images are the same picture"
+    for name, value in samples.items():
+        numbers = [value.get(key, 0.0) for key in ("value", "error")] if isinstance(value, dict) else []
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+            return f"{name} is not finite"
+    return None
 
 
 def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, dense: Found | None) -> Row:
@@ -115,9 +161,10 @@ def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, 
     if other and own is not other:
         if own.decisions and other.decisions:
             row |= comparison(own.decisions, other.decisions)
-        row["distance_changes"] = distance_changes(*(found.measures.get("samples") or {} for found in (own, other)))
+        row["distance_changes"] = distance_changes(own.samples, other.samples)
     flops = own.measures.get("flops")
-    row |= {"flops": flops, "tokens": own.measures.get("tokens"), "samples": own.measures.get("samples")}
+    row |= {"flops": flops, "tokens": own.measures.get("tokens")}
+    row |= {"samples": own.samples or None, "samples_note": own.note}
     if flops and dense and dense.measures.get("flops"):
         row["saved"] = 1 - flops / dense.measures["flops"]
     if own.decisions and dense and own is not dense and dense.decisions:
@@ -182,12 +229,12 @@ def correct(rows: list[Row]) -> list[Row]:
         if tested
         else {}
     )
-    return [Row(**(vars(row) | {"p": float(corrected[row.label])})) if row.p is not None else row for row in rows]
+    return [replace(row, p=float(corrected[row.label])) if row.p is not None else row for row in rows]
 
 
 def with_paper(row: Row, paper: Sequence[dict[str, Any]]) -> Row:
     for numbers in paper:
         values = {key: numbers.get(key) for key in row.values}
         if numbers.get("name") == row.name and values == row.values:
-            return Row(**(vars(row) | {"paper": numbers}))
+            return replace(row, paper=numbers)
     return row

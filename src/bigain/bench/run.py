@@ -1,5 +1,6 @@
 """`bigain run`: execute an experiment file, with the time left for all of it."""
 
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -15,8 +16,9 @@ def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[st
     """Run what is not done yet; names of images that could not be read, with the reasons."""
     experiment = read_experiment(path)
     run = Run.start(experiment, folder, load_denoiser(experiment.model, device=device, dtype=best_dtype(device)))
-    execute(run, console)
-    return run.store.skipped()
+    with closing(run.store):
+        execute(run, console)
+        return run.store.skipped()
 
 
 def execute(run: Run, console: Console) -> None:

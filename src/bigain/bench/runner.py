@@ -8,39 +8,38 @@ dies.
 import hashlib
 import io
 import os
-import platform
-import subprocess
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
 from PIL import Image
-from torch import nn
+from torch import Tensor, nn
 
 from bigain.backbones.denoiser import Denoiser
 from bigain.backbones.sampling import make_scheduler
 from bigain.bench.experiment import Experiment, Setting
-from bigain.bench.store import DecisionRow, GeneratedRow, Store
-from bigain.bench.subjects import class_conditions, subjects
+from bigain.bench.fingerprints import image_hashes, weight_hashes
+from bigain.bench.machine import Watch, facts, now
+from bigain.bench.sources import source_hashes
+from bigain.bench.store import DecisionRow, GeneratedRow, Hashes, Store
+from bigain.bench.subjects import REAL, chosen_data, class_conditions, real_data, subjects, whole_data
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
 from bigain.compression import Handle, compress
-from bigain.data import Dataset, load_data
+from bigain.data import Dataset
 from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION
 from bigain.metrics.inception import load_inception
 from bigain.pictures import to_picture
+from bigain.zoo.features import load_features
 from bigain.zoo.shelf import folder_of
 
 CLASSIFIED_AT_ONCE = 16
 GENERATED_AT_ONCE = 25
-REAL = 5000  # real images at most that generated ones are compared with
 EXAMPLES = 20  # generated images whose pixels are kept in the record
 FILE = "results.sqlite"
 
@@ -73,9 +72,15 @@ class Run:
         whole = whole_data(experiment)
         data = chosen_data(experiment, whole)
         rehearse(experiment, denoiser, data, min(REAL, len(whole)))
+        hashes = decisive(experiment, denoiser, whole, data)
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(folder / FILE)
-        ids = store.begin(experiment, whole.identity())
+        try:
+            store.check_dtype(facts(denoiser)["dtype"])
+            ids = store.begin(experiment, whole.identity(), hashes)
+        except BaseException:
+            store.close()
+            raise
         return cls(experiment, folder, store, ids, denoiser, data)
 
     def pieces(self) -> list[Piece]:
@@ -101,6 +106,16 @@ class Run:
         return names <= self.store.classified(setting) | self.store.skipped().keys()
 
     def work(self, piece: Piece) -> None:
+        try:
+            self._work(piece)
+        except FloatingPointError as error:
+            what = f"cannot {piece.task} images {piece.first} to {piece.last - 1}: {error}"
+            raise ValueError(
+                f"{piece.setting.label}: {what}. Nothing of these is recorded; look at the weights and the operator, "
+                "or take the row out"
+            ) from error
+
+    def _work(self, piece: Piece) -> None:
         with attached(self.denoiser.network, piece.setting):
             if piece.task == "classify":
                 self._classify(piece)
@@ -118,7 +133,10 @@ class Run:
                 skipped[self.data.names[i]] = str(error)
         classifier = new_classifier(self.experiment, self.denoiser, self.data)
         started = time.perf_counter()
-        decisions = classifier(images) if images else []
+        try:
+            decisions = classifier(images) if images else []
+        except FloatingPointError as error:
+            raise FloatingPointError(with_name(str(error), [example.name for example in examples])) from error
         seconds = (time.perf_counter() - started) / max(1, sum(d.evaluations for d in decisions))
         rows = [
             DecisionRow(
@@ -137,6 +155,7 @@ class Run:
         started = time.perf_counter()
         sampling = wanted.sampling(self.experiment.seed)
         images = generate(self.denoiser, named, sampling, first=piece.first)
+        check_images(images, piece.first)
         seconds = (time.perf_counter() - started) / len(named)
         place = self.images(piece.setting)
         place.mkdir(parents=True, exist_ok=True)
@@ -161,6 +180,39 @@ def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset) ->
     )
 
 
+def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: Dataset) -> Hashes:
+    """Hashes of all that decides results and may change behind a name: images, weights, own code."""
+    tasks = {task for setting in experiment.settings for task in setting.tasks}
+    sets = [data] if "classify" in tasks else []
+    others: dict[str, nn.Module] = {}
+    if "generate" in tasks:
+        sets.append(real_data(experiment, whole))
+        if experiment.generate and experiment.generate.features:
+            others["features"] = feature_network(experiment.generate.features)
+    return {
+        "source": source_hashes(experiment),
+        "image": image_hashes(sets),
+        "weights": weight_hashes(denoiser, **others),
+    }
+
+
+def feature_network(name: str) -> nn.Module:
+    """The network of a distance."""
+    return load_inception() if name == INCEPTION else load_features(folder_of(name))
+
+
+def with_name(text: str, names: Sequence[str]) -> str:
+    """`image 3, t = 500: …` with the name of that image, where the text has its number."""
+    return re.sub(r"\bimage (\d+)", lambda match: f"image {(*names, match[1])[min(int(match[1]), len(names))]}", text)
+
+
+def check_images(images: Tensor, first: int) -> None:
+    """(n, c, s, s), the images from number `first` on; a black picture must not stand for what is no number."""
+    broken = (~images.isfinite()).flatten(1).any(1).nonzero().flatten().tolist()
+    if broken:
+        raise FloatingPointError(f"generated image {first + broken[0]} has values that are not finite")
+
+
 def rehearse(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: int) -> None:
     """Try all that is used later, so that a mistake costs no work and no folder is bound to it."""
     for setting in experiment.settings:
@@ -174,9 +226,7 @@ def rehearse(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
     make_scheduler(wanted.scheduler or denoiser.sampler, denoiser.schedule)
     subjects(denoiser, data, wanted.count)
     if wanted.features:
-        if wanted.features == INCEPTION:
-            load_inception()
-        else:
+        if wanted.features != INCEPTION:
             folder_of(wanted.features)
         if 2 * wanted.count > real:
             raise ValueError(
@@ -192,21 +242,10 @@ def attached(network: nn.Module, setting: Setting) -> Iterator[list[Handle]]:
         yield [stack.enter_context(compress(network, **vars(attach))) for attach in setting.attach]
 
 
-def whole_data(experiment: Experiment) -> Dataset:
-    """The data set of the experiment, without the images of another one that it leaves out."""
-    data = load_data(experiment.data)
-    return data if experiment.without is None else data.without(load_data(experiment.without).names)
-
-
-def chosen_data(experiment: Experiment, data: Dataset) -> Dataset:
-    """The images to classify, in the order of the seed."""
-    most = max((s.n for s in experiment.settings if "classify" in s.tasks), default=0)
-    return data.subset(most, experiment.seed) if most else data
-
-
 def run_pieces(run: Run, progress: Progress | None = None, patience: float = 2.0) -> None:
     """Do all pieces that are not done; those that another process holds are waited for."""
-    session = run.store.log_session(now(), facts(run.denoiser))
+    session, watch = run.store.log_session(now(), facts(run.denoiser)), Watch()
+    run.store.add_facts(session, watch.facts())
     waiting: Sequence[Piece] = run.pieces()
     while waiting:
         held = []
@@ -214,6 +253,8 @@ def run_pieces(run: Run, progress: Progress | None = None, patience: float = 2.0
             with claimed(run.folder / "lock", piece.number) as mine:
                 if mine and not run.done(piece):
                     run.work(piece)
+                    watch.look()
+                    run.store.add_facts(session, watch.facts())
                 if not mine:
                     held.append(piece)
                     continue
@@ -237,34 +278,6 @@ def claimed(path: Path, number: int) -> Iterator[bool]:
             yield False
             return
         yield True  # closing the file lets go
-
-
-def facts(denoiser: Denoiser) -> dict[str, Any]:
-    """What a reader of the results should know of the machine and the program."""
-    return {
-        "bigain": version("bigain"),
-        "torch": torch.__version__,
-        "diffusers": version("diffusers"),
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
-        "device": str(denoiser.device),
-        "dtype": str(denoiser.dtype).removeprefix("torch."),
-        "revision": revision(),
-    }
-
-
-def revision() -> str | None:
-    """The git revision of the program, where it runs from a clone."""
-    here = Path(__file__).parent
-    try:
-        found = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True)
-    except FileNotFoundError:
-        return None
-    return found.stdout.strip() or None
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def png(picture: Image.Image) -> bytes:

@@ -92,7 +92,7 @@ class Measured:
         return None if self.parts is None else sum(self.parts[part] for part in PARTS if part != "attention")
 
     def as_json(self) -> dict[str, Any]:
-        to_eager = self.to_eager and self.to_eager._asdict()
+        to_eager = self.to_eager and self.to_eager.as_json()
         return asdict(self) | {"speedup": self.speedup, "overhead": self.overhead, "to_eager": to_eager}
 
 

@@ -1,34 +1,21 @@
 """Results of an experiment in one SQLite file: what is done, so that nothing is lost and nothing is done twice."""
 
-import difflib
 import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from bigain.bench.changes import as_text, changed, compare
 from bigain.bench.experiment import Experiment, Setting
+from bigain.bench.schema import RecordError, damaged, open_reading, open_writing, recognise
 
-MAGIC = b"SQLite format 3"
-SCHEMA = """
-create table if not exists meta (key text primary key, value text not null);
-create table if not exists sessions (started text, ended text, facts text not null);
-create table if not exists settings (id integer primary key, label text unique not null, spec text not null);
-create table if not exists decisions (
-    setting integer references settings, image text, truth text not null, predicted integer not null,
-    ranking text not null, chances text not null, evaluations integer not null, steps text not null, errors blob,
-    seconds real not null, primary key (setting, image)) without rowid;
-create table if not exists skipped (image text primary key, reason text not null) without rowid;
-create table if not exists generated (
-    setting integer references settings, number integer, subject text not null, hash text not null, example blob,
-    seconds real not null, primary key (setting, number)) without rowid;
-create table if not exists measures (
-    setting integer references settings, name text, value text not null, primary key (setting, name)) without rowid;
-"""
+T = TypeVar("T")
+Hashes = dict[str, dict[str, str]]  # kind (image, weights, source): hashes by name
 
 
 class DecisionRow(NamedTuple):
@@ -60,51 +47,95 @@ class Store:
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
         self.path = path
-        if read_only:
-            self.base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=120)
-            return
-        self.base = sqlite3.connect(path, timeout=120, isolation_level=None)
-        self.base.execute("pragma journal_mode = wal")
-        self.base.execute("pragma synchronous = full")
-        with self.writing():
-            for statement in SCHEMA.split(";"):
-                self.base.execute(statement)
+        self.read_only = read_only
+        self.base = open_reading(path) if read_only else open_writing(path)
 
     def close(self) -> None:
+        """Leave one file, with nothing beside it, unless another process still works on it."""
+        if not self.read_only:
+            with suppress(sqlite3.OperationalError, sqlite3.ProgrammingError):  # in use elsewhere; closed already
+                self.base.execute("pragma busy_timeout = 0")
+                self.base.execute("pragma journal_mode = delete")
         self.base.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        self.base.execute("begin immediate")
         try:
+            self.base.execute("begin immediate")
             yield
-        except BaseException:
+            self.base.execute("commit")
+        except BaseException as error:
             if self.base.in_transaction:  # a full disk has rolled back already
                 self.base.execute("rollback")
+            if isinstance(error, sqlite3.OperationalError):
+                again = "what is done is kept, and the same command goes on from there"
+                raise sqlite3.OperationalError(f"cannot write {self.path}: {error}; {again}") from error
+            if isinstance(error, sqlite3.DatabaseError):
+                raise damaged(self.path, error) from error
             raise
-        self.base.execute("commit")
 
-    def begin(self, experiment: Experiment, data: dict[str, Any] | None = None) -> dict[str, int]:
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            return self.base.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from error
+
+    def decoded(self, text: Any, kind: type[T], place: str) -> T:
+        """What a text in a table says, which is JSON of some kind."""
+        try:
+            found = json.loads(text)
+        except (ValueError, TypeError) as error:
+            raise damaged(self.path, f"{place}: {error}") from error
+        if not isinstance(found, kind):
+            raise damaged(self.path, f"{place}: expected a {kind.__name__}, got {found!r:.40}")
+        return found
+
+    def begin(
+        self, experiment: Experiment, data: dict[str, Any] | None = None, hashes: Hashes | None = None
+    ) -> dict[str, int]:
         """Write down the experiment, or check that it is the one of before; ids of its settings by label.
 
         Settings may be added or left out later, and n may grow; what decides the results of a setting may not change,
-        nor may the images: `data` is the data set's identity.
+        nor may the images: `data` is the data set's identity, `hashes` those of images, weights and code.
         """
         wanted = {"experiment": as_text(experiment.identity())} | ({"data": as_text(data)} if data else {})
         wanted |= {f"setting {s.label}": as_text([a.identity() for a in s.attach]) for s in experiment.settings}
         with self.writing():
-            before = dict(self.base.execute("select key, value from meta"))
+            known = {kind: self.hashes(kind) for kind in hashes or {}}
+            if "source" in known:  # the clearest word where a file was changed
+                compare(self.path, "source", known["source"], (hashes or {})["source"])
+            before = dict(self.rows("select key, value from meta"))
             for key, text in wanted.items():
                 if before.get(key, text) != text:
                     raise ValueError(changed(self.path, key, before[key], text))
+            for kind, found in (hashes or {}).items():
+                compare(self.path, kind, known[kind], found)
+                self.base.executemany(
+                    "insert or ignore into hashes values (?, ?, ?)", [(kind, *pair) for pair in found.items()]
+                )
             self.base.executemany("insert or ignore into meta values (?, ?)", wanted.items())
             words = json.dumps({"title": experiment.title, "about": experiment.about, "paper": list(experiment.paper)})
             self.base.execute("insert or replace into meta values ('words', ?)", (words,))
             for setting in experiment.settings:
                 spec = json.dumps({"name": setting.name, "values": setting.values, "attach": attach_json(setting)})
                 self.base.execute("insert or ignore into settings (label, spec) values (?, ?)", (setting.label, spec))
-        ids = {label: number for number, label in self.base.execute("select id, label from settings")}
+        ids = {label: number for number, label, _ in self.settings()}
         return {setting.label: ids[setting.label] for setting in experiment.settings}
+
+    def hashes(self, kind: str) -> dict[str, str]:
+        """Of all images, parts of the weights or source files by name; none where the record is older than they."""
+        if not self.rows("select 1 from sqlite_master where name = 'hashes'"):
+            return {}
+        return dict(self.rows("select name, hash from hashes where kind = ?", kind))
+
+    def check_dtype(self, dtype: str) -> None:
+        """Results of one record are in one precision; another device of the same precision only rounds otherwise."""
+        known = {found["dtype"] for found in self.sessions() if "dtype" in found}
+        if known - {dtype}:
+            raise ValueError(
+                f"{self.path} holds results in {', '.join(sorted(known))}, and the model is in {dtype} now, which "
+                "decides otherwise; go on with the device of then, or take a new folder"
+            )
 
     def log_session(self, started: str, facts: dict[str, Any]) -> int:
         with self.writing():
@@ -115,14 +146,28 @@ class Store:
         with self.writing():
             self.base.execute("update sessions set ended = ? where rowid = ?", (ended, session))
 
+    def add_facts(self, session: int, facts: dict[str, Any]) -> None:
+        """What became known of a session while it worked."""
+        with self.writing():
+            self.base.execute(
+                "update sessions set facts = json_patch(facts, ?) where rowid = ?", (json.dumps(facts), session)
+            )
+
+    def sessions(self) -> list[dict[str, Any]]:
+        rows = self.rows("select started, ended, facts from sessions order by rowid")
+        return [
+            {"started": started, "ended": ended, **self.decoded(facts, dict, "sessions, facts")}
+            for started, ended, facts in rows
+        ]
+
     def classified(self, setting: int) -> set[str]:
-        return {name for (name,) in self.base.execute("select image from decisions where setting = ?", (setting,))}
+        return {name for (name,) in self.rows("select image from decisions where setting = ?", setting)}
 
     def skipped(self) -> dict[str, str]:
-        return dict(self.base.execute("select image, reason from skipped"))
+        return dict(self.rows("select image, reason from skipped"))
 
     def made(self, setting: int) -> set[int]:
-        return {number for (number,) in self.base.execute("select number from generated where setting = ?", (setting,))}
+        return {number for (number,) in self.rows("select number from generated where setting = ?", setting)}
 
     def add_decisions(self, setting: int, rows: Sequence[DecisionRow], skipped: dict[str, str]) -> None:
         values = [
@@ -146,60 +191,100 @@ class Store:
             self.base.execute("insert or replace into measures values (?, ?, ?)", (setting, name, json.dumps(value)))
 
     def measures(self, setting: int) -> dict[str, Any]:
-        rows = self.base.execute("select name, value from measures where setting = ?", (setting,))
-        return {name: json.loads(value) for name, value in rows}
+        rows = self.rows("select name, value from measures where setting = ?", setting)
+        return {name: self.decoded(value, object, f"measures, {name}") for name, value in rows}
 
     def decisions(self, setting: int) -> dict[str, DecisionRow]:
-        rows = self.base.execute(
+        rows = self.rows(
             "select image, truth, predicted, ranking, chances, evaluations, steps, errors, seconds "
             "from decisions where setting = ? order by image",
-            (setting,),
+            setting,
         )
-        return {
-            image: DecisionRow(
-                image, tuple(json.loads(truth)), predicted, tuple(json.loads(ranking)), tuple(json.loads(chances)),
-                evaluations, tuple(json.loads(steps)), unpack(errors, len(json.loads(ranking))), seconds,
-            )
-            for image, truth, predicted, ranking, chances, evaluations, steps, errors, seconds in rows
-        }  # fmt: skip
+        return {row[0]: self._decision(*row) for row in rows}
+
+    def _decision(
+        self, image: str, truth: str, predicted: int, ranking: str, chances: str, evaluations: int, steps: str,
+        errors: bytes | None, seconds: float,
+    ) -> DecisionRow:  # fmt: skip
+        place = f"decisions, {image}"
+        own, order, shares, times = (
+            tuple(self.decoded(text, list, place)) for text in (truth, ranking, chances, steps)
+        )
+        if not all(isinstance(number, int | float) for number in (predicted, evaluations, seconds, *own)):
+            raise damaged(self.path, f"{place}: a text where a number belongs")
+        try:
+            found = unpack(errors, len(order))
+        except (zlib.error, ValueError, TypeError) as error:
+            raise damaged(self.path, f"{place}: {error}") from error
+        return DecisionRow(image, own, predicted, order, shares, evaluations, times, found, seconds)
 
     def generated(self, setting: int) -> list[GeneratedRow]:
-        rows = self.base.execute(
-            "select number, subject, hash, example, seconds from generated where setting = ? order by number",
-            (setting,),
+        rows = self.rows(
+            "select number, subject, hash, example, seconds from generated where setting = ? order by number", setting
         )
         return [GeneratedRow(*row) for row in rows]
 
     def meta(self) -> dict[str, Any]:
         """The experiment as it was written down, its words, and the sessions that worked on it."""
-        rows = dict(self.base.execute("select key, value from meta"))
-        sessions = [
-            {"started": started, "ended": ended, **json.loads(facts)}
-            for started, ended, facts in self.base.execute("select started, ended, facts from sessions order by rowid")
-        ]
-        return {"experiment": json.loads(rows["experiment"]), **json.loads(rows["words"]), "sessions": sessions}
+        rows = dict(self.rows("select key, value from meta"))
+        missing = [key for key in ("experiment", "words") if key not in rows]
+        if missing and not rows:
+            raise RecordError(
+                f"{self.path} holds no results yet; `bigain run FILE --out {self.path.parent}` makes them"
+            )
+        if missing:
+            raise damaged(self.path, f"meta has no {missing[0]}")
+        experiment, words = (self.decoded(rows[key], dict, f"meta, {key}") for key in ("experiment", "words"))
+        return {"experiment": experiment, **words, "sessions": self.sessions()}
 
     def settings(self) -> list[tuple[int, str, dict[str, Any]]]:
         """(id, label, spec) in the order of the file."""
-        rows = self.base.execute("select id, label, spec from settings order by id")
-        return [(number, label, json.loads(spec)) for number, label, spec in rows]
+        rows = self.rows("select id, label, spec from settings order by id")
+        return [(number, label, self.decoded(spec, dict, f"settings, {label}")) for number, label, spec in rows]
 
     def write_record(self, path: Path) -> None:
         """A small copy for keeping: all that a report needs, without the errors of each trial."""
         if path.exists() and path.samefile(self.path):
             raise ValueError(f"{path} is the run itself; name another file for the small copy of its record")
-        if path.exists() and path.read_bytes()[: len(MAGIC)] != MAGIC:
+        if path.exists() and not is_record(path):
             raise ValueError(f"{path} is there already and is no record; name another file")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"no folder {path.parent} for the record {path.name}; make it first")
         part = path.with_name(f".{path.name}.part")
-        part.unlink(missing_ok=True)
-        self.base.execute("vacuum into ?", (str(part),))
-        with closing(sqlite3.connect(part, isolation_level=None)) as copy:
-            copy.execute("update decisions set errors = null, steps = '[]'")
-            (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
-            if not several:  # then reports look at the winner only
-                copy.execute("update decisions set ranking = '[]', chances = '[]'")
-            copy.execute("vacuum")
-        part.replace(path)
+        try:
+            part.unlink(missing_ok=True)
+            self._copy(path, part)
+            part.replace(path)
+        finally:
+            for left in (part, part.with_name(f"{part.name}-journal")):
+                left.unlink(missing_ok=True)
+
+    def _copy(self, path: Path, part: Path) -> None:
+        try:
+            self.base.execute("vacuum into ?", (str(part),))
+        except sqlite3.OperationalError as error:
+            raise OSError(f"cannot write {path}: {error}; is the folder writable, and is there space?") from error
+        try:
+            shrink(part)
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from error
+
+
+def is_record(path: Path) -> bool:
+    try:
+        return recognise(path)
+    except RecordError:
+        return False
+
+
+def shrink(path: Path) -> None:
+    """Take out what reports do not look at."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+        copy.execute("update decisions set errors = null, steps = '[]'")
+        (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
+        if not several:  # then reports look at the winner only
+            copy.execute("update decisions set ranking = '[]', chances = '[]'")
+        copy.execute("vacuum")
 
 
 def pack(errors: np.ndarray | None) -> bytes | None:
@@ -212,16 +297,3 @@ def unpack(data: bytes | None, classes: int) -> np.ndarray | None:
 
 def attach_json(setting: Setting) -> list[dict[str, Any]]:
     return [vars(attach) for attach in setting.attach]
-
-
-def as_text(value: Any) -> str:
-    return json.dumps(value, indent=1, sort_keys=True)
-
-
-def changed(path: Path, key: str, before: str, now: str) -> str:
-    """What differs between the experiment under the results and the one asked for now."""
-    lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "recorded", "asked for", lineterm="", n=1)
-    return (
-        f"{path} holds results of another experiment; take a new folder, or undo this change of {key}:\n"
-        + "\n".join(lines)
-    )

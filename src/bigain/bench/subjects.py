@@ -1,10 +1,13 @@
-"""What a model is asked for on a data set: class conditions for classification, subjects for generation."""
+"""The images of an experiment, and what a model is asked for on them: class conditions, subjects to generate."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from bigain.backbones.denoiser import Denoiser
-from bigain.data import Dataset
+from bigain.bench.experiment import Experiment
+from bigain.data import Dataset, load_data
+
+REAL = 5000  # real images at most that generated ones are compared with
 
 
 def class_conditions(denoiser: Denoiser, data: Dataset) -> tuple[list[str | int], str]:
@@ -37,3 +40,20 @@ def subjects(denoiser: Denoiser, data: Dataset, count: int) -> list[str | int]:
     classes, prompts = class_conditions(denoiser, data)
     chosen: list[Any] = [prompts.format(name) if isinstance(name, str) else name for name in classes]
     return [chosen[i % len(chosen)] for i in range(count)]
+
+
+def whole_data(experiment: Experiment) -> Dataset:
+    """The data set of the experiment, without the images of another one that it leaves out."""
+    data = load_data(experiment.data)
+    return data if experiment.without is None else data.without(load_data(experiment.without).names)
+
+
+def real_data(experiment: Experiment, whole: Dataset) -> Dataset:
+    """The real images that generated ones are compared with."""
+    return whole.subset(min(REAL, len(whole)), experiment.seed)
+
+
+def chosen_data(experiment: Experiment, data: Dataset) -> Dataset:
+    """The images to classify, in the order of the seed."""
+    most = max((s.n for s in experiment.settings if "classify" in s.tasks), default=0)
+    return data.subset(most, experiment.seed) if most else data

@@ -10,6 +10,8 @@ from bigain.bench.report import Report, Row
 from bigain.metrics.intervals import Estimate
 from bigain.plots import write_figures
 
+PIECES = 6  # with fewer, the sign test has no interval of 95 %
+
 
 class Column(NamedTuple):
     """A column of the table: its head and the text of a row, empty where there is nothing to say."""
@@ -32,8 +34,12 @@ def signed(found: Estimate | None) -> str:
     return f"{100 * found.value:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
 
 
-def span(found: Estimate) -> str:
-    return f"[{found.low:.2f}, {found.high:.2f}]"
+def times(row: Row) -> str:
+    """The speed with its interval, or what there is to say instead."""
+    if row.speed is None:
+        return row.speed_note or ""
+    span = f"[{row.speed.low:.2f}, {row.speed.high:.2f}]" if row.speed.bounded else f"(n = {row.speed.n})"
+    return f"{row.speed.value:.2f} {span}"
 
 
 def sample(row: Row, key: str) -> Any:
@@ -75,7 +81,7 @@ def columns(report: Report) -> list[Column]:
         Column("spectrum dB", lambda r: f"{sample(r, 'spectral_distance'):.2f}" if r.samples else ""),
         Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
         Column("saved %", lambda r: percent(r.saved)),
-        Column("times as fast", lambda r: "" if r.speed is None else f"{r.speed.value:.2f} {span(r.speed)}"),
+        Column("times as fast", times),
         Column("tokens", shortened),
         *(paper_column(key) for key in paper_keys(report.rows)),
     ]
@@ -87,6 +93,8 @@ def distance_column(name: str) -> Column:
 
     def text(row: Row) -> str:
         found = sample(row, name)
+        if row.samples_note:
+            return row.samples_note
         return "" if found is None else f"{found['value']:.{digits}f} ± {found['error']:.{digits}f}"
 
     return Column(name, text)
@@ -130,9 +138,19 @@ def footnote(report: Report) -> str:
         for name in distance_names(report.rows)
         if sample(row, name) and name.startswith("F")
     }
-    words += sorted(floors)
+    words += [*sorted(floors), *cautions(report.rows)]
     words.append(f"bigain {session.get('bigain')}, torch {session.get('torch')}, {session.get('machine')}")
     return "; ".join(words) + "."
+
+
+def cautions(rows: Sequence[Row]) -> list[str]:
+    """Why some numbers are not there."""
+    found = [f"{row.label}: {row.samples_note}, so they have no distances" for row in rows if row.samples_note]
+    few = [row.speed.n for row in rows if row.speed and not row.speed.bounded]
+    if few:
+        found.append(f"times as fast of {min(few)} pieces: too few for an interval, which needs {PIECES}")
+    notes = dict.fromkeys(row.speed_note for row in rows if row.speed_note)
+    return found + [f"times are not shown as speed ({note})" for note in notes]
 
 
 def markdown(report: Report) -> str:

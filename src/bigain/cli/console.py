@@ -45,8 +45,11 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
             raise  # typer's own business
-        except KeyboardInterrupt:
-            interrupted()
+        except KeyboardInterrupt as error:
+            interrupted(str(error))
+        except SystemExit as error:  # typer raises its own; this one is of an operator or a library
+            warn("", "".join(traceback.format_exception(error)).rstrip())
+            raise typer.Exit(Code.BROKEN) from error
         except Exception as error:
             code = code_of(error)
             if code is Code.BROKEN or ctx.params["traceback"]:

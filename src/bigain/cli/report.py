@@ -1,6 +1,5 @@
 """`bigain report`."""
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +51,7 @@ def report(
     as_json: Annotated[bool, json_of("a list of {title, experiment, sessions, rows, …}, one a record")] = False,
 ) -> None:
     """Print tables of what experiments found; with --out, draw their figures."""
-    from bigain.bench.report import find_record
+    from bigain.bench.report import find_record, read_report
     from bigain.bench.store import Store
     from bigain.bench.tables import FORMATS, write_report
 
@@ -60,7 +59,7 @@ def report(
         raise ValueError(miss("format", form, list(FORMATS)))
     if (folder or record) and len(records) > 1:
         raise ValueError(f"--out and --record are for one run; got {len(records)}")
-    found = [read(place, against) for place in records]
+    found = [read_report(place, against) for place in records]
     if as_json:
         print_json([contents(one) for one in found])
     else:
@@ -72,15 +71,6 @@ def report(
         with closing(Store(find_record(records[0]), read_only=True)) as store:
             store.write_record(record)
         warn("[green]written:[/] ", f"the record {record}")
-
-
-def read(place: Path, against: str | None) -> "Report":
-    from bigain.bench.report import read_report
-
-    try:
-        return read_report(place, against)
-    except sqlite3.DatabaseError as error:
-        raise ValueError(f"cannot read {place}: {error}; give a run folder or its record") from error
 
 
 def contents(report: "Report") -> dict[str, Any]:

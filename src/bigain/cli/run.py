@@ -32,8 +32,8 @@ def run(
     place = folder or Path("runs") / experiment.stem
     try:
         left_out = run_file(experiment, place, device, err)
-    except KeyboardInterrupt:
-        interrupted(f"what is done is kept in {place}; the same command goes on from there")
+    except KeyboardInterrupt as error:
+        interrupted(str(error) or f"what is done is kept in {place}; the same command goes on from there")
     if as_json:
         print_json({"folder": place, "left_out": left_out})
     else:

@@ -1,5 +1,6 @@
 """Shares and means with their intervals."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -25,14 +26,24 @@ class Share(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean, or a difference of means or shares, with its interval."""
+    """A mean, or a difference of means or shares, with its interval; no numbers where n is too small for one."""
 
     value: float
     low: float
     high: float
     n: int
 
+    @property
+    def bounded(self) -> bool:
+        return not math.isnan(self.low)
+
+    def as_json(self) -> dict[str, float | None]:
+        """Without bounds where there are none: JSON has no NaN."""
+        return {key: None if math.isnan(value) else value for key, value in self._asdict().items()}
+
     def __str__(self) -> str:
+        if not self.bounded:
+            return f"{self.value:.4g}, n = {self.n}: too few for an interval"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}], n = {self.n}"
 
 
@@ -45,10 +56,12 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> Share:
 
 
 def median_interval(values: np.ndarray, confidence: float = 0.95) -> Estimate:
-    """The median with the interval of the sign test: (n,) -> an estimate; below six values it is their whole range."""
+    """The median with the interval of the sign test: (n,) -> an estimate; too few values, five for 95 %, give none."""
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"a median needs one value or more; got shape {values.shape}")
     ordered, n = np.sort(values), len(values)
+    if 2 * 0.5**n > 1 - confidence:  # even all values miss the median too often
+        return Estimate(float(np.median(values)), math.nan, math.nan, n)
     outside = max(0, int(binom.ppf((1 - confidence) / 2, n, 0.5)) - 1)  # left out at each end
     return Estimate(float(np.median(values)), float(ordered[outside]), float(ordered[n - 1 - outside]), n)
 

@@ -1,0 +1,207 @@
+"""Files to load, experiments, and what they stand on: what is said of faults, and with which exit code."""
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+from commands import invoke
+from safetensors.torch import load_file, save_file
+from small_runs import check, copy, finish, state, write_experiment
+
+from bigain.bench.runner import FILE
+from own_files import forgetting
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finish(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def place(finished: Path, tmp_path: Path) -> Path:
+    return copy(finished, tmp_path)
+
+
+LOADED = {
+    "exit": ("import sys\nsys.exit(0)", 2, "{path}, line 2: SystemExit: 0; a file to load must not end the program"),
+    "exit in words": ("raise SystemExit('bye')", 2, "{path}, line 1: SystemExit: bye; a file to load must not"),
+    "exit within": ("def f():\n    exit(0)\nf()", 2, "{path}, line 2: SystemExit: 0"),
+    "interrupt": ("\nraise KeyboardInterrupt", 130, "interrupted: {path}, line 2: KeyboardInterrupt"),
+    "generator": ("raise GeneratorExit", 2, "{path}, line 1: GeneratorExit"),
+    "recursion": ("def f(): f()\nf()", 2, "{path}, line 1: RecursionError: maximum recursion depth exceeded"),
+    "system": ("import os\nos.stat('/nowhere')", 2, "{path}, line 2: FileNotFoundError"),
+    "memory": ("raise MemoryError", 2, "{path}, line 1: MemoryError"),
+}
+
+
+@pytest.mark.parametrize("name", LOADED)
+@pytest.mark.parametrize("way", ["option", "experiment"])
+def test_files_that_end_the_program(name: str, way: str, tmp_path: Path) -> None:
+    text, code, said = LOADED[name]
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    toml = write_experiment(tmp_path, more='load = ["mine.py"]')
+    words = ("--load", path, "list", "data") if way == "option" else ("run", toml, "--out", tmp_path / "run")
+    with forgetting(tmp_path):
+        check(words, said.format(path=path), code)
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    loop, pipe = tmp_path / "loop.py", tmp_path / "pipe.py"
+    loop.symlink_to(loop)
+    os.mkfifo(pipe)
+    for path in (loop, pipe, tmp_path):
+        check(("--load", path, "list", "data"), f"error: no file {path} to load", 3)
+
+
+EXITS = """
+import sys
+from dataclasses import dataclass
+from bigain.operators import OPERATORS, ToMe
+
+@OPERATORS.register("leaves")
+@dataclass(frozen=True)
+class Leaves(ToMe):
+    def plan(self, x, call):
+        {}
+"""
+
+
+@pytest.mark.parametrize(("does", "code"), [("sys.exit(0)", 4), ("raise FloatingPointError('inf')", 2)])
+def test_an_operator_that_gives_up(does: str, code: int, place: Path) -> None:
+    (place / "leaves.py").write_text(EXITS.format(does))
+    toml = write_experiment(place, operator="leaves(ratio=0.5)", more='load = ["leaves.py"]')
+    with forgetting(place):
+        result = invoke("run", toml, "--out", place / "new")
+    assert result.exit_code == code, result.output
+    assert does.partition("(")[0].split()[-1] in result.output or "leaves(ratio=0.5): cannot classify" in result.output
+    assert set(state(place / "new")) == {FILE}
+
+
+def test_changed_code_is_refused(place: Path) -> None:
+    """Given to --load, so that the experiment does not name it."""
+    path = place / "leaves.py"
+    toml = write_experiment(place, operator="leaves(ratio=0.5)")
+    for number, code in enumerate((0, 2)):
+        path.write_text(EXITS.format(f"return super().plan(x, call)  # {number}"))
+        with forgetting(place):
+            text = "from other code; 1 of 1 changed since: leaves.py. Put back" if code else "results in"
+            check(("--load", path, "run", toml, "--out", place / "new"), text, code)
+
+
+def test_changed_images_are_refused(place: Path) -> None:
+    toml = write_experiment(place)
+    check(("run", toml, "--out", place / "new"), "results in", 0)
+    names = sorted(str(path.relative_to(place / "images")) for path in (place / "images").rglob("*.png"))
+    for name in names[1:]:
+        shutil.copy(place / "images" / names[0], place / "images" / name)
+    check(("run", toml, "--out", place / "new"), f"{place / 'new' / FILE} holds results from other images; ", 2)
+    assert set(state(place / "new")) == {FILE}
+
+
+def spoil(model: Path, value: float) -> None:
+    """A weight of the last layer, which every output depends on."""
+    path = model / "model" / "diffusion_pytorch_model.safetensors"
+    found = load_file(path)
+    found["conv_out.weight"] = torch.full_like(found["conv_out.weight"], value)
+    save_file(found, path, metadata={"format": "pt"})
+
+
+def test_changed_weights_are_refused(place: Path) -> None:
+    toml = write_experiment(place)
+    check(("run", toml, "--out", place / "new"), "results in", 0)
+    spoil(place / "model", 0.0)
+    check(("run", toml, "--out", place / "new"), "from other weights; 1 of … changed since: network.conv_out. Put", 2)
+
+
+GENERATE = "[generate]\ncount = 4\nsteps = 2"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "text"),
+    [
+        (["classify"], "none: cannot classify images 0 to 3: image …t = "),
+        (["generate"], "none: cannot generate images 0"),
+    ],
+)
+def test_weights_that_are_no_numbers_record_nothing(tasks: list[str], text: str, place: Path) -> None:
+    spoil(place / "model", float("nan"))
+    toml = write_experiment(place, tasks=tasks, more=GENERATE)
+    check(
+        ("run", toml, "--out", place / "new"), f"error: {text}…. Nothing of these is recorded; look at the weights", 2
+    )
+    assert not list((place / "new").rglob("*.png"))
+    assert set(state(place / "new")) == {FILE}
+    with closing(sqlite3.connect(place / "new" / FILE)) as base:
+        for table in ("decisions", "generated", "measures", "skipped"):
+            assert base.execute(f"select count(*) from {table}").fetchone() == (0,)
+
+
+NAN = '{"n": 4, "FD-x": {"value": NaN, "error": 0}}'
+
+
+@pytest.mark.parametrize(
+    ("statement", "note"),
+    [
+        ("update generated set hash = 'black' where setting = 2", "all 4 images are the same picture"),
+        (f"update measures set value = '{NAN}' where setting = 2 and name = 'samples'", "FD-x is not finite"),
+    ],
+)
+def test_broken_images_of_old_records_are_told_in_words(statement: str, note: str, place: Path) -> None:
+    toml = write_experiment(place, tasks=["generate"], more=GENERATE + "\nfeatures = 'fashion-features'")
+    check(("run", toml, "--out", place / "new"), "results in", 0)
+    check(("report", place / "new"), "FD-fashion", 0)
+    with closing(sqlite3.connect(place / "new" / FILE, isolation_level=None)) as base:
+        base.execute(statement)
+    check(("report", place / "new"), f"| {note} |…todo(factor=2): {note}, so they have no distances", 0)
+
+
+ROW = '[[rows]]\noperator = "none"\n'
+HEAD = 'title = "x"\nmodel = "fashion-unet"\ndata = "fashion-sample"\nn = 2\ntasks = ["classify"]\n'
+WRONG = {
+    "": "title is missing",
+    HEAD: "rows is missing",
+    HEAD + "rows = []": "an experiment has [[rows]], one or more",
+    HEAD + "rows = 3": "rows is a list of tables, each under [[rows]]; got 3",
+    HEAD + "colour = 3\n" + ROW: "no key of an experiment 'colour'",
+    HEAD + "generate = 3\n" + ROW: "generate must be a table, [generate] with a count; got 3",
+    HEAD + "[generate]\nsteps = 3\n" + ROW: "[generate] needs a count",
+    HEAD + "[generate]\ncount = 0\n" + ROW: "count is a number of images from 1; got 0",
+    HEAD + "[generate]\ncount = 4\nsteps = 'x'\n" + ROW: "steps is an int from 1; got 'x'",
+    HEAD + "[generate]\ncount = 4\nguidance = 'x'\n" + ROW: "guidance must be a number; got 'x'",
+    HEAD + "[generate]\ncount = 4\nguidance = nan\n" + ROW: "guidance is a number from 0 (1 means none); got nan",
+    HEAD + "[generate]\ncount = 4\nfeatures = 3\n" + ROW: "features must be a name; got 3",
+    HEAD + "[generate]\ncount = 4\nscheduler = 3\n" + ROW: "scheduler must be a name; got 3",
+    HEAD + "[generate]\ncount = 3\nfeatures = 'fashion-features'\n" + ROW: "needs a count of four or more; got 3",
+    HEAD + "trials = [1, 'x']\n" + ROW: "trials as a list must be whole numbers, the timesteps; got [1, 'x']",
+    HEAD + "seed = 'x'\n" + ROW: "seed is an int; got 'x'",
+    HEAD + "load = 3\n" + ROW: "load is a list of Python files",
+    HEAD + "paper = 3\n" + ROW: "paper is a list of tables, each under [[paper]]; got 3",
+    HEAD + "policy = 'exhaustiv(1)'\n" + ROW: "no policy 'exhaustiv'; did you mean 'exhaustive'",
+    HEAD + ROW + "n = 'x'": "name must be a text and n a whole number; got the row",
+    HEAD + ROW + "name = 3": "name must be a text and n a whole number; got the row",
+    HEAD + ROW + "n = -1": "the task classify needs n, the number of images",
+    HEAD + ROW + "tasks = ['sing']": "no task 'sing'; there are: classify, generate",
+    HEAD + ROW + ROW: "two rows are called 'none'; give them names",
+    HEAD + "[[rows]]\noperator = 'todo(2)'\nwhere = 3": "where must be a text, such as \"part='down'\"; got 3",
+    HEAD + "[[rows]]\noperator = 'todo(2)'\nreuse = 'x'": "reuse is None or \"stage\"; got 'x'",
+    HEAD + "[[rows]]\noperator = 'tood(2)'": "no operator 'tood'; did you mean 'todo'",
+    HEAD + "[[rows]]\noperator = 'todo(factor={f})'\nf = []": "a list of values is swept, got []",
+    HEAD + "[[rows]]\noperator = 'todo(factor={g})'\nf = [2]": "sweeps ['f'] but its braces are ['g']",
+    HEAD + "[[rows]]\nname = 'x'\nattach = [3]": "attach is a list of tables with an operator each",
+    "a = " + "[" * 4000 + "]" * 4000: "lists or tables are nested too deeply for an experiment",
+    "\udcff\udcfe": "'utf-8' codec can't decode byte 0xff",
+}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=lambda text: text.removeprefix(HEAD)[:40])
+def test_experiments_that_cannot_be_read(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    check(("run", path, "--out", tmp_path / "run"), f"error: {path}: …{WRONG[text]}", 2)
+    assert not (tmp_path / "run").exists()
