@@ -10,6 +10,7 @@ import bigain
 SOURCE = Path(bigain.__file__).parent
 ARROWS = {
     "registry": set(),
+    "escape": set(),
     "plugins": set(),
     "tokens": {"registry"},
     "operators": {"tokens", "registry"},
@@ -31,6 +32,7 @@ ARROWS = {
         "classify",
         "compression",
         "data",
+        "escape",
         "generate",
         "hooks",
         "loading",
@@ -44,13 +46,14 @@ ARROWS = {
         "status",
         "tokens",
     },
-    "plots": {"bench", "registry"},  # of bench the types only
+    "plots": {"bench", "escape", "registry"},  # of bench the types only
     "cli": {
         "operators",
         "backbones",
         "tokens",
         "bench",
         "classify",
+        "escape",
         "generate",
         "loading",
         "plots",

@@ -142,7 +142,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     base, text_tokens = base_model(bench)
     inputs = example_inputs(base, bench.latent, bench.batch, text_tokens)
     device = next(base.parameters()).device
-    names = [NONE, *(bench.operators or runnable(base))]
+    names = list(dict.fromkeys([NONE, *(bench.operators or runnable(base))]))
     tell("attaching")
     runners = [attached(name, base, bench) for name in names]
     if bench.compiled:  # each right after its eager self, so that the machine has hardly changed between the two
