@@ -62,7 +62,7 @@ ARROWS = {
         "zoo",
         "data",
     },
-    "loading": {"backbones", "registry", "zoo"},
+    "loading": {"backbones", "zoo"},
     "__init__": {"operators", "backbones", "classify", "compression", "loading"},
 }
 
