@@ -58,6 +58,7 @@ ARROWS = {
         "loading",
         "plots",
         "plugins",
+        "progress",
         "registry",
         "zoo",
         "data",

@@ -68,7 +68,8 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
     (root / "2.png").touch()
     closed.chmod(0)
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom bigain.data.images import readable_endings, walk\nreadable_endings()\n"
+        "import os, sys\nfrom pathlib import Path\nfrom bigain.data.images import readable_endings, walk\n"
+        "readable_endings()\n"
         "os.chdir(sys.argv[1])\n"
         "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "print(walk(Path('.')))"

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from bigain.backbones.architectures import ARCHITECTURES, Inputs, build_random, example_inputs, meta_copy
+from bigain.backbones.architectures import Inputs, build_random, example_inputs, meta_copy
 from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.backbones.family import family_of
+from bigain.backbones.named import ARCHITECTURES
 from bigain.backbones.site import native_size
 from bigain.bench.cost import count_flops
 from bigain.bench.memory import peak_bytes

@@ -19,6 +19,7 @@ from bigain.classify.images import to_tensor
 from bigain.classify.incoming import Unreadable, each_image, readable
 from bigain.classify.informative import Profile, measure
 from bigain.classify.policies import Exhaustive, Stages, parse_policy
+from bigain.classify.template import check_template
 from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint, mixed
 from bigain.registry import miss
 
@@ -82,10 +83,7 @@ class DiffusionClassifier:
         self.seed = seed
         self.trials = check_steps(denoiser.measured_steps() if trials == "informative" else trials, self.timesteps)
         self.batch_size = check_batch_size(batch_size, denoiser)
-        if prompts.count("{}") != 1:
-            raise ValueError(
-                f'prompts is a text with one {{}} for the class, like "a photo of a {{}}"; got {prompts!r}'
-            )
+        check_template(prompts)
         self.condition = denoiser.conditions(
             [prompts.replace("{}", name) if isinstance(name, str) else name for name in self.classes]
         )

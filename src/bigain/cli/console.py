@@ -127,7 +127,7 @@ def cell(text: str) -> str:
 
 def print_json(value: Any) -> None:
     """The result for programs: one line on standard output."""
-    typer.echo(json.dumps(plain(value), allow_nan=False))
+    typer.echo(json.dumps(plain(value), allow_nan=False, default=repr))
 
 
 def plain(value: Any) -> Any:
