@@ -103,7 +103,7 @@ class Wish:
         if names is None and kind is not None and kind.by_text and kind.classes is None:
             raise ValueError("this model follows text; say what to generate with --prompt, --prompts-file or --classes")
         found = own_classes(kind, names)
-        if found == []:
+        if not found and (kind is not None or names is not None):  # otherwise known when the model is loaded
             raise ValueError("nothing to generate: the list of classes or prompts is empty")
         return found
 

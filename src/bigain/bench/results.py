@@ -53,6 +53,8 @@ class CsvFormat:
 
     def rows(self, data: bytes) -> Iterator[dict[str, Any]]:
         for row in csv.DictReader(io.StringIO(data.decode(errors="surrogateescape"), newline="")):
+            if None in row or None in row.values():
+                raise ValueError(f"a row has more or fewer than {len(COLUMNS)} cells")
             texts = {key: from_csv_cell(row[key]) for key in ("path", "label", "truth")}
             numbers = {key: float(row[key]) for key in ("probability", "margin", "margin_error")}
             counted = {"evaluations": int(row["evaluations"]), "top": json.loads(row["top"])}
