@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bigain.escape import csv_cell, from_csv_cell
-from bigain.registry import miss
 
 
 class Result(NamedTuple):
@@ -92,7 +91,7 @@ class Kept(NamedTuple):
 
 def format_of(path: Path) -> CsvFormat | JsonLines:
     if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"--out {path}: {miss('format', path.suffix, FORMATS)}")
+        raise ValueError(f"--out must end in {' or '.join(FORMATS)}, got {path}")
     return FORMATS[path.suffix.lower()]
 
 
