@@ -10,6 +10,7 @@ import bigain
 SOURCE = Path(bigain.__file__).parent
 ARROWS = {
     "registry": set(),
+    "escape": set(),
     "seeds": set(),
     "plugins": set(),
     "tokens": {"registry"},
@@ -32,6 +33,7 @@ ARROWS = {
         "classify",
         "compression",
         "data",
+        "escape",
         "generation",
         "hooks",
         "loading",
@@ -45,22 +47,24 @@ ARROWS = {
         "status",
         "tokens",
     },
-    "plots": {"bench", "registry"},  # of bench the types only
+    "plots": {"bench", "escape", "registry"},  # of bench the types only
     "cli": {
         "operators",
         "backbones",
         "tokens",
         "bench",
         "classify",
+        "escape",
         "generation",
         "loading",
         "plots",
         "plugins",
+        "progress",
         "registry",
         "zoo",
         "data",
     },
-    "loading": {"backbones", "registry", "zoo"},
+    "loading": {"backbones", "zoo"},
     "__init__": {"operators", "backbones", "classify", "compression", "generation", "loading"},
 }
 

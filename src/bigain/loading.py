@@ -1,19 +1,15 @@
 """`bigain.load`: a model by its bundled name, from a folder, or from the hub."""
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
-from bigain.registry import miss
-from bigain.zoo.shelf import bundled
+from bigain.zoo.shelf import LABELLED, bundled, is_features, locate
 
 if TYPE_CHECKING:
     from bigain.backbones.denoiser import Denoiser
     from bigain.zoo.features import FeatureNet
-
-HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 @overload
@@ -35,26 +31,16 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
     return load_denoiser(name, dtype=dtype, device=device)
 
 
-def is_features(name: str | Path) -> bool:
-    """Whether a bundled model has features only."""
-    return str(name) in bundled() and not (bundled()[str(name)] / "bigain.json").is_file()
-
-
 def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
     """`load` for those who classify or generate with what they get."""
-    names = {known: folder for known, folder in bundled().items() if not is_features(known)}
-    if is_features(name):
-        raise ValueError(f"{name} only gives features for a distance; models that classify and generate: {[*names]}")
-    folder = names.get(str(name), Path(name))
-    if (folder / "bigain.json").is_file():
+    place = locate(name)
+    if isinstance(place, Path) and (place / LABELLED).is_file():
         from bigain.backbones.labelled import load_labelled
 
-        return load_labelled(folder, dtype, device)
-    if not folder.is_dir() and (isinstance(name, Path) or not HUB_ID.fullmatch(name)):
-        raise ValueError(f"{miss('bundled model', str(name), names)}; otherwise give a folder or a hub id (owner/name)")
+        return load_labelled(place, dtype, device)
     from bigain.backbones.pipelines import load_pipeline
 
-    return load_pipeline(folder if folder.is_dir() else str(name), dtype, device)
+    return load_pipeline(place, dtype, device)
 
 
 def best_dtype(device: str) -> torch.dtype:

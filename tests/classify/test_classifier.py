@@ -1,3 +1,6 @@
+import itertools
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -103,3 +106,73 @@ def test_no_finite_error_at_all_names_the_image() -> None:
 def test_one_image_is_no_list(images: object) -> None:
     with pytest.raises(TypeError, match=r"give a list of images, like classifier\(\[image\]\)"):
         DiffusionClassifier(PointDenoiser(points(3)), range(3))(images)
+
+
+def labels(decisions: object) -> list[object]:
+    return [decision.label for decision in decisions]
+
+
+def test_images_may_be_anything_to_iterate_over() -> None:
+    found = points(6)
+    classifier = DiffusionClassifier(PointDenoiser(found), range(6), Exhaustive(2))
+    expected = list(range(6))
+    assert labels(classifier(image for image in found)) == expected
+    assert labels(classifier(tuple(found))) == expected
+    assert labels(classifier(dict(enumerate(found)).values())) == expected
+    assert labels(classifier(iter([]))) == []
+
+
+@pytest.mark.parametrize(
+    ("images", "text"),
+    [
+        (None, r"give a list of images, or anything to iterate over; got None"),
+        (5, r"give a list of images, or anything to iterate over; got 5"),
+        ({"a": 1}, r"not a dict: classifier\(list\(images.values\(\)\)\) takes its values"),
+        (b"png", r"like classifier\(\[image\]\); got b'png'"),
+        (np.zeros((28, 28), np.uint8), r"like classifier\(\[image\]\); got ndarray \(28, 28\)"),
+        (np.zeros((28, 28, 3), np.uint8), r"like classifier\(\[image\]\); got ndarray \(28, 28, 3\)"),
+        (torch.zeros(4, 4), r"like classifier\(\[image\]\); got Tensor torch.Size\(\[4, 4\]\)"),
+    ],
+)
+@pytest.mark.parametrize("method", ["__call__", "stream"])
+def test_what_is_no_list_of_images(images: object, text: str, method: str) -> None:
+    classifier = DiffusionClassifier(PointDenoiser(points(3)), range(3))
+    with pytest.raises(TypeError, match=text):
+        getattr(classifier, method)(images)  # the stream does not wait for its first step
+
+
+def test_only_images_in_flight_are_kept() -> None:
+    """An endless source is classified step by step, and what is done with can be freed."""
+    made: list[weakref.ref[Image.Image]] = []
+    taken = 0
+
+    def endless() -> Iterator[Image.Image]:
+        nonlocal taken
+        while True:
+            taken += 1
+            picture = Image.new("L", (4, 4), taken % 256)
+            made.append(weakref.ref(picture))
+            yield picture
+
+    denoiser = PointDenoiser(points(6))
+    classifier = DiffusionClassifier(denoiser, range(6), Exhaustive(2), batch_size=24)
+    most = 0
+    for number, _ in itertools.islice(classifier.stream(endless()), 200):
+        assert taken - number <= 3
+        most = max(most, sum(picture() is not None for picture in made))
+    assert most <= 2
+    assert taken <= 203
+
+
+def test_unreadable_images_are_told_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    found = points(4)
+    images = [found[0], tmp_path / "bad.png", found[2], str(tmp_path / "gone.png")]
+    classifier = DiffusionClassifier(PointDenoiser(found), range(4), Exhaustive(2))
+    told: dict[int, str] = {}
+    decisions = dict(classifier.stream(iter(images), lambda number, error: told.update({number: str(error)})))
+    assert {number: decision.label for number, decision in decisions.items()} == {0: 0, 2: 2}
+    assert told.keys() == {1, 3}
+    assert told[1].startswith(f"cannot read {tmp_path / 'bad.png'} as an image")
+    with pytest.raises(ValueError, match="cannot read"):
+        classifier(images)

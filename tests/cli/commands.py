@@ -1,14 +1,19 @@
 """The command, run as a user would."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 from typer.testing import CliRunner, Result
 
+from bigain.backbones.labelled import save_labelled
 from bigain.cli import app
 from bigain.data.fashion_mnist import fashion_sample
+from bigain.zoo.command import smoke_data
+from bigain.zoo.loop import SMOKE, Trainer
+from bigain.zoo.recipes import RECIPES
 
 runner = CliRunner()
 
@@ -39,6 +44,15 @@ def picture_folders(root: Path, count: int) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(sample.images[i]).save(folder / f"{i}.png")
     return root
+
+
+def save_small_model(folder: Path) -> Path:
+    """A class-conditional model that is quick and knows nothing."""
+    recipe = RECIPES["fashion-dit"]
+    tiny = recipe.architecture | {"num_layers": 3, "num_attention_heads": 1}
+    trainer = Trainer(replace(recipe, architecture=tiny), smoke_data(), folder, SMOKE)
+    save_labelled(folder, trainer.denoiser, "dit")
+    return folder
 
 
 # an operator of one's own; `{}` is what it does before it plans

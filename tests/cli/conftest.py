@@ -1,16 +1,12 @@
-"""A tiny model for the commands; it also puts this folder on the path, for `commands`."""
+"""A tiny model for the commands, and what they need around them."""
 
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands import save_small_model
 
-from bigain.backbones.labelled import save_labelled
-from bigain.zoo.command import smoke_data
-from bigain.zoo.loop import SMOKE, Trainer
-from bigain.zoo.recipes import RECIPES
 from own_files import forgetting
 
 
@@ -24,12 +20,7 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    recipe = RECIPES["fashion-dit"]
-    tiny = recipe.architecture | {"num_layers": 3, "num_attention_heads": 1}
-    trainer = Trainer(replace(recipe, architecture=tiny), smoke_data(), folder, SMOKE)
-    save_labelled(folder, trainer.denoiser, "dit")
-    return folder
+    return save_small_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from bigain.cli import app
 from bigain.cli.console import MEANINGS, Code, plain
 
 COMMANDS = get_command(app).commands
-LIGHT = {"typer", "rich", "bigain.cli", "bigain.registry"}
+LIGHT = {"typer", "rich", "bigain.cli", "bigain.escape", "bigain.registry"}
 
 
 def test_help_names_all_commands_and_exit_codes() -> None:
@@ -68,7 +68,17 @@ def test_a_traceback_on_demand() -> None:
         ("raise RuntimeError('out of luck')", Code.BROKEN, "RuntimeError: out of luck"),
         ("import no_such_package", Code.MISSING, "error: No module named 'no_such_package'"),
         ("raise TypeError('no number')", Code.WRONG, "error: no number"),
-        ("signal.raise_signal(signal.SIGINT)", Code.INTERRUPTED, "interrupted"),
+        (
+            "signal.raise_signal(signal.SIGINT)",
+            Code.INTERRUPTED,
+            "interrupted: 0 of 1 images are done; with --out FILE they would be kept",
+        ),
+        (
+            "signal.raise_signal(signal.SIGTERM)",
+            Code.TERMINATED,
+            "ended: 0 of 1 images are done; with --out FILE they would be kept",
+        ),
+        ("raise FloatingPointError('image 0, step 3: NaN; try float32')", Code.NOT_FINITE, "step 3: NaN; try float32"),
     ],
 )
 def test_what_an_operator_raises(does: str, code: Code, text: str, own_place: Path, small_model: Path) -> None:

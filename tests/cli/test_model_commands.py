@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import invoke, picture_folders, run, run_json
+from commands import invoke, picture_folders, run, run_json, write_operator
 from PIL import Image
 
 
@@ -181,3 +181,55 @@ def test_show_draws_a_picture(tmp_path: Path, small_model: Path) -> None:
     assert "<svg" in (tmp_path / "map.svg").read_text()
     assert "no site" in run(*words, "--site", "nowhere", code=2).lower()
     assert "format of figures" in run(*words, "--out", tmp_path / "map.gif", code=2)
+
+
+NAMES = {
+    "plain": b"bag\ncoat\n",
+    "mark": b"\xef\xbb\xbfbag\ncoat\n",
+    "windows": b"\xef\xbb\xbfbag\r\ncoat\r\n\r\n",
+    "old mac": b"bag\rcoat",
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_files_of_names_from_any_system(kind: str, tmp_path: Path, small_model: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_bytes(NAMES[kind])
+    root = picture_folders(tmp_path / "images", 1)
+    words = ("--model", small_model)
+    found = run_json("classify", root, *words, "--classes", names, "--policy", "exhaustive(1)", "--top", "5")
+    assert {name for name, _ in found["results"][0]["top"]} == {"bag", "coat"}
+    made = ("--steps", "1", "--count", "2", "--out", tmp_path / "made")
+    run("generate", *words, "--prompts-file", names, *made)
+    run("generate", *words, "--classes", names, *made)
+
+
+def test_the_operator_none_is_no_operator(tmp_path: Path, small_model: Path) -> None:
+    root = picture_folders(tmp_path / "images", 1)
+    words = ("classify", root, "--model", small_model, "--policy", "exhaustive(1)")
+    assert run_json(*words) == run_json(*words, "--operator", "none")
+    made = ("generate", "--model", small_model, "--steps", "1", "--count", "1")
+    run(*made, "--out", tmp_path / "a")
+    run(*made, "--out", tmp_path / "b", "--operator", "none")
+    assert (tmp_path / "a/00000.png").read_bytes() == (tmp_path / "b/00000.png").read_bytes()
+    assert "name one with --operator" in run(*words, "--operator", "none", "--where", "part='down'", code=2)
+    (row,) = run_json("flops", "--model", "fashion-dit", "--operator", "none")
+    assert (row["operator"], row["saved"]) == (None, 0)
+    image = next(root.rglob("*.png"))
+    shown = ("show", image, "--model", small_model, "--draws", "1", "--operator", "none", "--out", tmp_path / "map.svg")
+    assert run_json(*shown)["operators"] == ["none"]
+    rows = run_json("bench", "--model", "fashion-dit", "--rounds", "1", "--operator", "none")["rows"]
+    assert [row["name"] for row in rows] == ["none"]
+
+
+def test_generation_that_is_not_finite_leaves_no_sheet(own_place: Path, small_model: Path) -> None:
+    made = own_place / "made"
+    words = ("generate", "--model", small_model, "--steps", "1", "--count", "1", "--out", made)
+    run(*words)
+    path = write_operator(own_place, "raise FloatingPointError('image 0, step 1: NaN; try float32')")
+    (made / "00000.png").unlink()
+    done = invoke("--load", path, *words, "--operator", "mine(0.5)")
+    assert done.exit_code == 5
+    assert done.stderr.endswith("error: image 0, step 1: NaN; try float32\n")
+    assert "Traceback" not in done.stderr
+    assert list(made.iterdir()) == []

@@ -16,7 +16,7 @@ from own_files import OTHERS
 
 def test_an_operator_of_ones_own_by_name(own_place: Path, small_model: Path) -> None:
     path, root = write_operator(own_place), picture_folders(own_place / "images", 2)
-    assert run_json("--load", path, "list", "operators")["mine"] == "My own merging"
+    assert run_json("--load", path, "list", "operators")["mine"]["text"] == "My own merging"
     words = ("classify", root, "--model", small_model, "--policy", "exhaustive(2)", "--operator")
     mine = run_json("--load", path, *words, "mine(ratio=0.5, pattern='corner')")
     assert mine == run_json(*words, "tome(ratio=0.5, pattern='corner')")
@@ -27,9 +27,9 @@ def test_scorers_policies_and_data_of_ones_own(own_place: Path, small_model: Pat
     path, root = own_place / "others.py", picture_folders(own_place / "images", 1)
     path.write_text(OTHERS)
     shown = {what: run_json("--load", path, "list", what) for what in ("scorers", "policies", "data")}
-    assert shown["scorers"]["flat"] == "The same for all"
-    assert shown["policies"]["once"] == "Every class on one trial"
-    assert shown["data"]["my-data"] == "Borrowed images"
+    assert shown["scorers"]["flat"]["text"] == "The same for all"
+    assert shown["policies"]["once"]["text"] == "Every class on one trial"
+    assert shown["data"]["my-data"]["text"] == "Borrowed images"
     words = ("--model", small_model, "--policy", "once", "--operator", "gated_merge(0.5, scorer='flat')")
     assert run_json("classify", root, *words)["results"][0]["evaluations"] == 10
 

@@ -4,7 +4,8 @@ import miniatures
 import pytest
 
 from bigain.data import DATASETS, load_data
-from bigain.data.files import Home, find_images, listed
+from bigain.data.files import Home, listed
+from bigain.data.images import find_images
 
 HOME = Home("Toys", "BIGAIN_TOYS", ("here", "there"), "a.bin and b.bin, or c.png")
 

@@ -2,13 +2,13 @@
 
 import base64
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
 from bigain.bench.report import Report, Row
 from bigain.bench.tables import Column, columns, footnote, signed
+from bigain.escape import html as escape
 from bigain.metrics.intervals import Share
 from bigain.plots.reading import counted, uncompressed
 
@@ -70,7 +70,7 @@ def chosen_columns(report: Report) -> list[Column]:
 def make_page(content: Content) -> str:
     """The whole file."""
     report = content.report
-    specs = {f"{label} <code>{escape(spec)}</code>": about(spec) for label, spec in content.specs.items()}
+    specs = {f"{escape(label)} <code>{escape(spec)}</code>": about(spec) for label, spec in content.specs.items()}
     parts = {
         "title": escape(report.title),
         "model": escape(report.experiment["model"]),

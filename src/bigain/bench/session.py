@@ -1,8 +1,8 @@
-"""One request of the command line: load, compress, classify, with a progress bar."""
+"""One request of the command line: load, compress, then classify or generate."""
 
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,95 +10,58 @@ from rich.console import Console
 from torch import Tensor
 
 from bigain.backbones.denoiser import Denoiser
-from bigain.bench.files import Result, classify_files, find_images
+from bigain.bench.files import classify_files
+from bigain.bench.request import (
+    GROUPS,
+    Request,
+    Wish,
+    attached_operator,
+    check_attached,
+    given_names,
+    own_classes,
+    step_numbers,
+)
+from bigain.bench.results import Result
 from bigain.classify.classifier import DiffusionClassifier
-from bigain.classify.decision import Decision
 from bigain.compression import compress
 from bigain.generation import Sampling, generate
 from bigain.loading import best_dtype, load_denoiser
 from bigain.pictures import contact_sheet, to_picture
 from bigain.progress import progress_bars
+from bigain.zoo.shelf import Kind
+
+SHEET = "sheet.png"
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to classify with, as the command line says it."""
-
-    model: str = "fashion-unet"
-    classes: str | None = None
-    prompts: str = "{}"
-    operator: str | None = None
-    reuse: Any = None
-    groups: Any = None
-    policy: str = "stages"
-    trials: str = "even"
-    seed: int = 0
-    device: str = "cpu"
-    where: str | None = None
-
-
-def classify_all(words: list[str], request: Request, console: Console) -> tuple[list[Result], dict[str, str]]:
-    """Results of all readable images, and the reasons for the others."""
+def classify_each(
+    images: Sequence[Path], request: Request, unreadable: Callable[[str, str], None]
+) -> Iterator[tuple[int, Result]]:
+    """(number, result) of the readable images as they are decided; `unreadable` is told of the others."""
     denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
-    names = class_names(request.classes, denoiser)
+    names = for_model(denoiser, own_classes(kind(denoiser), given_names(request.classes)))
     steps: Any = step_numbers(request.trials)
     classifier = DiffusionClassifier(
         denoiser, names, request.policy, prompts=request.prompts, trials=steps, seed=request.seed
     )
-    found = find_images(words, names)
-    attached = attach(denoiser, request, groups="input")
-    with attached, progress_bars(console) as bars:
-        task = bars.add_task("classifying", total=len(found))
-        spent, full = 0, 0
-
-        def show(decision: Decision) -> None:
-            nonlocal spent, full
-            spent += decision.evaluations
-            full += decision.errors.size
-            saved = f", {1 - spent / full:.0%} of evaluations saved" if spent < full else ""
-            bars.update(task, advance=1, description=f"classifying{saved}")
-
-        return classify_files(classifier, found, show)
+    with attach(denoiser, request, groups="input"):
+        yield from classify_files(classifier, images, unreadable)
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What to generate, as the command line says it."""
-
-    model: str = "fashion-unet"
-    operator: str | None = None
-    reuse: Any = None
-    prompts: tuple[str, ...] = ()
-    classes: str | None = None
-    prompts_file: str | None = None
-    count: int = 10
-    device: str = "cpu"
-    where: str | None = None
-    groups: Any = None
-
-
-def attach(denoiser: Denoiser, asked: "Request | Wish", groups: str | None = None) -> AbstractContextManager[Any]:
+def attach(denoiser: Denoiser, asked: Request | Wish, groups: str | None = None) -> AbstractContextManager[Any]:
     """The operator that is asked for, if any, for a while; `groups` where nothing is said of them."""
-    options = {"where": asked.where, "reuse": asked.reuse, "groups": asked.groups}
-    choices = {None: groups, "input": "input", "none": None}
-    if asked.groups not in choices:
-        raise ValueError(f"--groups is input, for rows with the same noisy input, or none; got {asked.groups}")
-    if asked.operator is not None:
-        return compress(denoiser.network, asked.operator, **options | {"groups": choices[asked.groups]})
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise ValueError(f"--{given[0]} says how an operator is attached; name one with --operator")
-    return nullcontext()
+    check_attached(asked)
+    operator = attached_operator(asked.operator)
+    if operator is None:
+        return nullcontext()
+    shared: Any = groups if asked.groups is None else GROUPS[asked.groups]
+    return compress(denoiser.network, operator, where=asked.where, reuse=asked.reuse, groups=shared)
 
 
 def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console) -> Path:
     """Write the images and a sheet of them all; -> the sheet."""
-    if wish.count < 1:
-        raise ValueError(f"count is a number of images from 1; got {wish.count}")
+    wish.check()
     denoiser = load_denoiser(wish.model, device=wish.device, dtype=best_dtype(wish.device))
-    names = subjects_of(wish, denoiser)
-    if not names:
-        raise ValueError("nothing to generate: the list of classes or prompts is empty")
+    names = for_model(denoiser, wish.subjects(kind(denoiser)))
     chosen = [names[i % len(names)] for i in range(wish.count)]
     attached = attach(denoiser, wish)
     make_room(folder, wish.count)
@@ -112,9 +75,8 @@ def generate_all(wish: Wish, sampling: Sampling, folder: Path, console: Console)
             bars.advance(task, len(made))
 
         images = generate(denoiser, chosen, sampling, progress=keep)
-    sheet = folder / "sheet.png"
-    contact_sheet(images, min(len(names), 10) if len(names) > 1 else min(wish.count, 10), 1).save(sheet)
-    return sheet
+    contact_sheet(images, min(len(names), 10) if len(names) > 1 else min(wish.count, 10), 1).save(folder / SHEET)
+    return folder / SHEET
 
 
 def make_room(folder: Path, count: int) -> None:
@@ -126,49 +88,13 @@ def make_room(folder: Path, count: int) -> None:
             f"{folder} has {len(old)} images of a former call that this one would leave there, first {old[0]}; "
             "empty the folder or take another one"
         )
+    (folder / SHEET).unlink(missing_ok=True)  # should this call end early, it must not seem to have ended well
 
 
-def subjects_of(wish: Wish, denoiser: Denoiser) -> list[str | int]:
-    """Prompts or classes, from whichever option names them; otherwise the model's own classes."""
-    given = [wish.prompts, wish.classes, wish.prompts_file]
-    if sum(bool(option) for option in given) > 1:
-        raise ValueError("give --prompt, --classes or --prompts-file, not several of them")
-    if wish.prompts:
-        return list(wish.prompts)
-    if wish.prompts_file:
-        if not Path(wish.prompts_file).is_file():
-            raise FileNotFoundError(f"no file {wish.prompts_file}")
-        return class_names(wish.prompts_file, denoiser)
-    if not wish.classes and denoiser.by_text and getattr(denoiser, "classes", None) is None:
-        raise ValueError("this model follows text; say what to generate with --prompt, --prompts-file or --classes")
-    return class_names(wish.classes, denoiser)
+def kind(denoiser: Denoiser) -> Kind:
+    return Kind(denoiser.by_text, getattr(denoiser, "classes", None))
 
 
-def step_numbers(text: str) -> str | tuple[int, ...]:
-    """`125,525` -> (125, 525); words stay."""
-    parts = [part.strip() for part in text.split(",")]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else text
-
-
-def is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except OSError:  # many names are too long for one of a file
-        return False
-
-
-def class_names(text: str | None, denoiser: Denoiser) -> list[str | int]:
-    """Names from a comma-separated text, from a file with one a line, or the model's own.
-
-    Where a model is told numbers, not texts, numbers mean its classes.
-    """
-    if text is None:
-        own = getattr(denoiser, "classes", None)
-        if own is None:
-            raise ValueError("this model has no classes of its own; name them with --classes")
-        return list(own)
-    if Path(text).suffix in (".txt", ".csv") and not is_file(text):
-        raise FileNotFoundError(f"no file {text} with names of classes, one a line")
-    parts = Path(text).read_text().splitlines() if is_file(text) else text.split(",")
-    names = [part.strip() for part in parts if part.strip()]
-    return [int(name) if name.isdigit() and not denoiser.by_text else name for name in names]
+def for_model(denoiser: Denoiser, names: Sequence[str]) -> list[str | int]:
+    """Where a model is told numbers, not texts, numbers mean its classes."""
+    return [int(name) if name.isdecimal() and not denoiser.by_text else name for name in names]

@@ -120,12 +120,17 @@ def choose_site(denoiser: Denoiser, operators: Sequence[str], name: str | None) 
     if name is not None and name not in sites:
         raise ValueError(f"no site {name!r} in {type(network).__name__}; it has:\n" + listed(sites))
     for text in operators:
-        with compress(network, text):
+        with compress(network, acting(text)):
             acted = [hook.site.name for hook in site_hooks(network)]
         name = name or acted[0]
         if name not in acted:
             raise ValueError(f"{text} does not compress {name}; by default it compresses:\n" + listed(acted))
     return sites[str(name)]
+
+
+def acting(operator: str) -> str:
+    """An operator that can be attached: of "none" one that changes nothing."""
+    return NOTHING if operator.strip() == "none" else operator
 
 
 def listed(names: Any) -> str:
@@ -150,7 +155,7 @@ def look(denoiser: Denoiser, text: str, site: Site, forward: Callable[[], Any], 
     """One forward pass with an operator, everywhere or at one site, seen from that site."""
     network = denoiser.network
     found: list[Seen] = []
-    with compress(network, text, where=None if everywhere else lambda other: other.name == site.name):
+    with compress(network, acting(text), where=None if everywhere else lambda other: other.name == site.name):
         hook = next(hook for hook in site_hooks(network) if hook.site.name == site.name)
 
         def note(module: Any, args: Any, kwargs: Any) -> None:

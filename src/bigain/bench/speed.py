@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from bigain.backbones.architectures import ARCHITECTURES, Inputs, build_random, example_inputs, meta_copy
+from bigain.backbones.architectures import Inputs, build_random, example_inputs, meta_copy
 from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.backbones.family import family_of
+from bigain.backbones.named import ARCHITECTURES
 from bigain.backbones.site import native_size
 from bigain.bench.cost import count_flops
 from bigain.bench.memory import peak_bytes
@@ -142,7 +143,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     base, text_tokens = base_model(bench)
     inputs = example_inputs(base, bench.latent, bench.batch, text_tokens)
     device = next(base.parameters()).device
-    names = [NONE, *(bench.operators or runnable(base))]
+    names = list(dict.fromkeys([NONE, *(bench.operators or runnable(base))]))
     tell("attaching")
     runners = [attached(name, base, bench) for name in names]
     if bench.compiled:  # each right after its eager self, so that the machine has hardly changed between the two

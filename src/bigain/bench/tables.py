@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bigain import escape
 from bigain.bench.report import Report, Row
 from bigain.metrics.intervals import Estimate
 from bigain.plots import write_figures
@@ -155,18 +156,23 @@ def cautions(rows: Sequence[Row]) -> list[str]:
 
 def markdown(report: Report) -> str:
     heads = columns(report)
-    lines = [f"## {report.title}", "", report.about, ""] if report.about else [f"## {report.title}", ""]
-    lines += ["| " + " | ".join(column.head for column in heads) + " |", "|" + "---|" * len(heads)]
-    lines += ["| " + " | ".join(column.text(row) for column in heads) + " |" for row in report.rows]
-    return "\n".join([*lines, "", footnote(report), ""])
+    lines = [f"## {escape.markdown(report.title)}", ""]
+    lines += [escape.markdown(report.about), ""] if report.about else []
+    lines += [markdown_line([column.head for column in heads]), "|" + "---|" * len(heads)]
+    lines += [markdown_line([column.text(row) for column in heads]) for row in report.rows]
+    return "\n".join([*lines, "", escape.markdown(footnote(report)), ""])
+
+
+def markdown_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(escape.markdown(cell) for cell in cells) + " |"
 
 
 def comma_separated(report: Report) -> str:
     heads = columns(report)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.head for column in heads])
-    writer.writerows([[column.text(row) for column in heads] for row in report.rows])
+    writer.writerow([escape.csv_cell(column.head) for column in heads])
+    writer.writerows([[escape.csv_cell(column.text(row)) for column in heads] for row in report.rows])
     return text.getvalue()
 
 
@@ -174,7 +180,7 @@ def latex(report: Report) -> str:
     heads = columns(report)
 
     def line(cells: list[str]) -> str:
-        return " & ".join(escaped(cell) for cell in cells) + r" \\"
+        return " & ".join(escape.latex(cell) for cell in cells) + r" \\"
 
     return "\n".join(
         [
@@ -185,16 +191,10 @@ def latex(report: Report) -> str:
             *(line([column.text(row) for column in heads]) for row in report.rows),
             r"\bottomrule",
             r"\end{tabular}",
-            f"% {footnote(report)}",
+            f"% {escape.latex(footnote(report))}",  # one line, so that all of it is a comment
             "",
         ]
     )
-
-
-def escaped(text: str) -> str:
-    for sign in "&%_#":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("±", r"$\pm$").replace("→", r"$\to$")
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {"markdown": markdown, "csv": comma_separated, "latex": latex}

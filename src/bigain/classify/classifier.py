@@ -1,14 +1,12 @@
 """The diffusion classifier: the class whose condition explains the noise best."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
@@ -18,8 +16,10 @@ from bigain.classify.board import Board, Policy
 from bigain.classify.calibration import Calibration, calibrate
 from bigain.classify.decision import Decision, distances, paired_margin, probabilities, ranking
 from bigain.classify.images import to_tensor
+from bigain.classify.incoming import Unreadable, each_image, readable
 from bigain.classify.informative import Profile, measure
 from bigain.classify.policies import Exhaustive, Stages, parse_policy
+from bigain.classify.template import check_template
 from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint
 from bigain.registry import miss
 from bigain.seeds import hashed
@@ -84,10 +84,7 @@ class DiffusionClassifier:
         self.seed = seed
         self.trials = check_steps(denoiser.measured_steps() if trials == "informative" else trials, self.timesteps)
         self.batch_size = check_batch_size(batch_size, denoiser)
-        if prompts.count("{}") != 1:
-            raise ValueError(
-                f'prompts is a text with one {{}} for the class, like "a photo of a {{}}"; got {prompts!r}'
-            )
+        check_template(prompts)
         self.condition = denoiser.conditions(
             [prompts.replace("{}", name) if isinstance(name, str) else name for name in self.classes]
         )
@@ -96,27 +93,31 @@ class DiffusionClassifier:
         # half the number of latent values: the log-likelihood of unit noise, until `calibrate` measures better
         self.scale = float(np.prod(denoiser.latent_shape)) / 2
 
-    def __call__(self, images: Sequence[Any], progress: Callable[[Decision], None] | None = None) -> list[Decision]:
+    def __call__(self, images: Iterable[Any], progress: Callable[[Decision], None] | None = None) -> list[Decision]:
         """Decisions for images of any kind (see `to_tensor`), in their order."""
         decisions: dict[int, Decision] = {}
         for number, decision in self.stream(images):
             decisions[number] = decision
             if progress is not None:
                 progress(decision)
-        return [decisions[number] for number in range(len(images))]
+        return [decisions[number] for number in range(len(decisions))]
 
-    def stream(self, images: Sequence[Any]) -> Iterator[tuple[int, Decision]]:
-        """(number, decision) as they come; as many images are worked on at once as fill a batch."""
-        if isinstance(images, str | Path | Image.Image):
-            raise TypeError(f"give a list of images, like classifier([image]); got {images!r}")
+    def stream(self, images: Iterable[Any], unreadable: Unreadable | None = None) -> Iterator[tuple[int, Decision]]:
+        """(number, decision) as they come; as many images are worked on at once as fill a batch, others are not kept.
+
+        An image is taken when there is room for it. One that cannot be read is told to `unreadable`, with its number
+        and the reason, and left out; without `unreadable` the reason is raised.
+        """
+        return self._stream(readable(each_image(images), self.denoiser.frame, unreadable))
+
+    def _stream(self, waiting: Iterator[tuple[int, Tensor]]) -> Iterator[tuple[int, Decision]]:
         # made anew for each call: an adapter may have been loaded since
         self._table = PromptTable(self.denoiser.network, self.condition) if self.remember_prompts else None
         active: list[Active] = []
-        waiting = iter(range(len(images)))
         while True:
             rows = sum(len(a.wanted or ()) * len(a.board.alive) for a in active)
-            while rows < self.batch_size and (number := next(waiting, None)) is not None:
-                active.append(self._start(number, images[number]))
+            while rows < self.batch_size and (taken := next(waiting, None)) is not None:
+                active.append(self._start(*taken))
                 rows += len(active[-1].wanted or ()) * len(self.classes)
             if not active:
                 return

@@ -80,11 +80,20 @@ def bench(
     """
     import json
 
+    from bigain.backbones.named import ARCHITECTURES
+    from bigain.bench.request import check_operator
+    from bigain.zoo.shelf import locate
+
+    size = parse_size(latent) if latent else None
+    if model not in ARCHITECTURES:
+        locate(model)
+    for text in operator or ():
+        check_operator(None if text.startswith("tomesd") else text, where, reuse)
+
     from bigain.bench.speed import Bench, measure
     from bigain.bench.speed_report import advice, parts_table, speed_chart, speed_json, speed_table
     from bigain.plots import save_figure
 
-    size = parse_size(latent) if latent else None
     options = {"where": where, "reuse": reuse}
     wanted = Bench(model, tuple(operator or ()), size, batch, dtype, device, rounds, compiled, options)
     with err.status("building the model") as status:
@@ -97,8 +106,8 @@ def bench(
     if as_json:
         print_json(found)
         return
-    out.print(speed_table(result.rows, wanted, result.machine))
-    out.print(parts_table(result.rows))
+    out.print(speed_table(result.rows, wanted, result.machine), markup=False)
+    out.print(parts_table(result.rows), markup=False)
     for line in advice(result):
         warn("[yellow]note:[/] ", line)
     if folder:

@@ -1,14 +1,10 @@
 """`bigain classify`."""
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from bigain.cli.console import err, out, print_json, report_left_out, say
 from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import (
     OUTPUT,
@@ -26,9 +22,6 @@ from bigain.cli.options import (
     words,
 )
 
-if TYPE_CHECKING:
-    from bigain.bench.files import Result
-
 DECISION = "Decision"
 
 
@@ -36,10 +29,12 @@ DECISION = "Decision"
     rich_help_panel=MODELS,
     epilog=examples(
         'bigain classify photos/ --operator "gated_merge(ratio=0.5)"',
+        "bigain classify photos/ --out results.csv --resume",
         'bigain classify pets/ --model my/sd2 --classes cat,dog --prompts "a {} photo"',
     ),
 )
 def classify(
+    ctx: typer.Context,
     images: Annotated[list[str], typer.Argument(metavar="IMAGES", help="Image files, folders and globs.")],
     model: Model = "fashion-unet",
     classes: Classes = None,
@@ -74,59 +69,48 @@ def classify(
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many of the best classes to show.", rich_help_panel=OUTPUT)
     ] = 1,
-    csv: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write a CSV file, too.", rich_help_panel=OUTPUT)
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write a row for each image as soon as it is decided: CSV (.csv) or JSON Lines (.jsonl). A file that "
+            "is there already is refused without --resume.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            metavar="",
+            help="Go on with the file of --out: images that are in it are skipped, half a row at its end is removed. "
+            "Its column `settings`, a hash of the weights and of what decides the results, must be the same.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         json_of(
-            "{results: a list of {path, label, probability, margin, margin_error, evaluations, top, truth}, "
-            "unreadable: reasons by path, accuracy: {hits, n, low, high, value} or null}",
+            "{results: a list of {path, label, probability, margin, margin_error, evaluations, top, truth}, in the "
+            "order of the images, unreadable: reasons by path, accuracy: {hits, n, low, high, value} or null}",
             OUTPUT,
         ),
     ] = False,
 ) -> None:
     """Classify images zero-shot: no training, only the diffusion model.
 
-    Where folders are named after classes, the accuracy is printed, too; images that cannot be read are named last.
+    Rows appear as they are decided. Where folders are named after classes, the accuracy is printed, too. What cannot
+    be read is named and left out. Ctrl-C and SIGTERM say what is done; with --out it is kept.
     """
-    from bigain.bench import files
-    from bigain.bench.session import Request, classify_all
+    from bigain.bench.files import find_images
+    from bigain.bench.request import Request
+    from bigain.cli.classifying import Classifying, Output, settings_of
 
     request = Request(model, classes, prompts, operator, reuse, groups, policy, trials, seed, device, where)
-    if csv:
-        csv.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written is known before the work
-    results, unreadable = classify_all(images, request, err)
-    if csv:
-        files.write_csv(csv, results, top)
-    if as_json:
-        print_json(files.as_json(results, unreadable, top))
-    else:
-        show_results(results, top)
-        share = files.accuracy_of(results)
-        if share is not None:
-            rest = len(results) - share.n
-            left = f"; the folders of {rest} other image{'s' * (rest > 1)} name no class" if rest else ""
-            say(f"accuracy {share}{left}")
-    report_left_out("not classified", unreadable)
-
-
-def margin_text(result: "Result") -> str:
-    """With one trial there is no error to show."""
-    if math.isnan(result.margin):
-        return "–"
-    return f"{result.margin:.2e}" + ("" if math.isnan(result.margin_error) else f" ± {result.margin_error:.0e}")
-
-
-def show_results(results: "list[Result]", top: int) -> None:
-    table = Table()
-    table.add_column("image", overflow="fold")
-    table.add_column("label")
-    table.add_column("probability", justify="right")
-    table.add_column("margin", justify="right")
-    for r in results:
-        labels = "\n".join(name for name, _ in r.top[:top])
-        chances = "\n".join(f"{chance:.3f}" for _, chance in r.top[:top])
-        path = r.path.encode(errors="replace").decode()  # a terminal takes no names that are no UTF-8
-        table.add_row(escape(path), escape(labels), chances, margin_text(r))
-    out.print(table)
+    output = Output(file, resume, as_json, top)
+    output.check()
+    found = find_images(images)
+    request.check()
+    settings = settings_of(request, top, ctx.find_root().params.get("load") or ()) if file else ""
+    Classifying(found, output, settings).run(request)

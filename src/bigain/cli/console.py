@@ -3,6 +3,7 @@
 import json
 import math
 import sqlite3
+import sys
 import traceback
 from enum import IntEnum
 from pathlib import Path
@@ -12,6 +13,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
+
+from bigain.cli.quiet import quiet
+from bigain.cli.signals import Terminated, tidy_end
+from bigain.escape import terminal
 
 out, err = Console(), Console(stderr=True)
 
@@ -24,7 +29,9 @@ class Code(IntEnum):
     WRONG = 2
     MISSING = 3
     BROKEN = 4
+    NOT_FINITE = 5
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 MEANINGS = {
@@ -33,7 +40,9 @@ MEANINGS = {
     Code.WRONG: "wrong usage or bad input",
     Code.MISSING: "a file, weights or an optional package is missing or cannot be used",
     Code.BROKEN: "the program or an operator of yours broke; a traceback tells where",
+    Code.NOT_FINITE: "the model gave NaN or Inf; nothing of that image is written",
     Code.INTERRUPTED: "interrupted by Ctrl-C",
+    Code.TERMINATED: "ended by SIGTERM",
 }
 
 
@@ -41,8 +50,10 @@ class Commands(TyperGroup):
     """The group of all commands: what one of them raises becomes an error text and an exit code, here only."""
 
     def invoke(self, ctx: Any) -> Any:
+        loud = ctx.params["traceback"]
         try:
-            return super().invoke(ctx)
+            with tidy_end(), quiet(show_warning, ctx.params.get("load") or (), loud):
+                return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
             raise  # typer's own business
         except KeyboardInterrupt as error:
@@ -52,7 +63,7 @@ class Commands(TyperGroup):
             raise typer.Exit(Code.BROKEN) from error
         except Exception as error:
             code = code_of(error)
-            if code is Code.BROKEN or ctx.params["traceback"]:
+            if code is Code.BROKEN or loud:
                 warn("", "".join(traceback.format_exception(error)).rstrip())
             else:
                 warn("[red]error:[/] ", text_of(error))
@@ -65,6 +76,8 @@ def code_of(error: Exception) -> Code:
         return Code.MISSING
     if isinstance(error, ValueError | TypeError | sqlite3.Error):
         return Code.WRONG
+    if isinstance(error, FloatingPointError):
+        return Code.NOT_FINITE
     return Code.BROKEN
 
 
@@ -76,32 +89,48 @@ def text_of(error: Exception) -> str:
 
 
 def interrupted(advice: str = "") -> NoReturn:
-    """One line after Ctrl-C, with what can be done now."""
-    warn("[yellow]interrupted[/]", f": {advice}" if advice else "")
-    raise typer.Exit(Code.INTERRUPTED)
+    """One line after Ctrl-C or SIGTERM, with what can be done now."""
+    ended = isinstance(sys.exception(), Terminated)
+    warn("[yellow]ended[/]" if ended else "[yellow]interrupted[/]", f": {advice}" if advice else "")
+    raise typer.Exit(Code.TERMINATED if ended else Code.INTERRUPTED)
+
+
+def left_out(what: str, name: str, reason: str) -> None:
+    """One line for something that was left out."""
+    warn(f"[yellow]{what}:[/] ", terminal(f"{name}: {reason}"))
 
 
 def report_left_out(what: str, reasons: dict[str, str]) -> None:
     """Name what was left out, with the reasons, and leave with the code for it; nothing happens if all is there."""
     for name, reason in reasons.items():
-        warn(f"[yellow]{what}:[/] ", f"{name}: {reason}")
+        left_out(what, name, reason)
     if reasons:
         raise typer.Exit(Code.LEFT_OUT)
 
 
+def show_warning(text: str) -> None:
+    """A warning of ours: one line."""
+    warn("[yellow]warning:[/] ", " ".join(text.split()))
+
+
 def warn(mark: str, text: str) -> None:
     """A line on standard error: a mark in colour, then plain text."""
-    err.print(mark + escape(text), highlight=False, soft_wrap=True)
+    err.print(mark + escape(terminal(text, lines=True)), highlight=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
     """One plain line of the result."""
-    out.print(text, markup=False, highlight=False, soft_wrap=True)
+    out.print(terminal(text, lines=True), markup=False, highlight=False, soft_wrap=True)
+
+
+def cell(text: str) -> str:
+    """A text for a table: no markup, nothing that steers the terminal."""
+    return escape(terminal(text))
 
 
 def print_json(value: Any) -> None:
     """The result for programs: one line on standard output."""
-    typer.echo(json.dumps(plain(value), allow_nan=False))
+    typer.echo(json.dumps(plain(value), allow_nan=False, default=repr))
 
 
 def plain(value: Any) -> Any:

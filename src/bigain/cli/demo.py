@@ -32,5 +32,5 @@ def demo(
     if as_json:
         print_json({"page": result.page, "rows": [vars(row) for row in result.report.rows]})
         return
-    out.print(demo_table(result.report))
+    out.print(demo_table(result.report), markup=False)
     say(f"open {result.page}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from bigain.cli.console import out, print_json
+from bigain.cli.console import cell, out, print_json
 from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import Operator, Reuse, Where, json_of, names_of
 
@@ -51,33 +51,43 @@ def flops(
 
     Without --operator, the table has the uncompressed model and the main operators.
     """
+    from bigain.backbones.named import check_named
+    from bigain.bench.request import NONE, attached_operator, check_operator
+    from bigain.zoo.shelf import bundled, locate
+
+    if reuse and not operator:
+        raise ValueError("--reuse goes with --operator; the table without one has both where it matters")
+    size = parse_size(latent) if latent else None
+    if model in bundled():
+        locate(model)
+    else:
+        check_named(model)
+    check_operator(operator, where, reuse)
+
     from bigain.backbones.architectures import build_meta, meta_copy
     from bigain.backbones.denoiser import TEXT_TOKENS
     from bigain.backbones.site import native_size
     from bigain.bench.cost import count_flops
     from bigain.loading import load_denoiser
-    from bigain.zoo.shelf import bundled
 
-    if reuse and not operator:
-        raise ValueError("--reuse goes with --operator; the table without one has both where it matters")
     if model in bundled():
         denoiser = load_denoiser(model)
         network, text_tokens = meta_copy(denoiser.network), denoiser.text_tokens
     else:
         network, text_tokens = build_meta(model), TEXT_TOKENS
-    size = parse_size(latent) if latent else None
     height, width = size or native_size(network)
     count = partial(count_flops, network, latent=size, text_tokens=text_tokens)
     dense = count() / 1e9
     rows: list[dict[str, Any]] = []
     for text, again in ((operator, reuse),) if operator else MAIN_OPERATORS:
+        text = attached_operator(text)
         gflops = count(text, where=where, reuse=again) / 1e9 if text else dense
         asked = {"model": model, "operator": text, "reuse": again, "where": where if text else None}
         rows.append({**asked, "latent": f"{height}x{width}", "gflops": gflops, "saved": 1 - gflops / dense})
     if as_json:
         print_json(rows)
         return
-    table = Table(title=f"{model}, {height}x{width} latents, one sample, one forward pass")
+    table = Table(title=cell(f"{model}, {height}x{width} latents, one sample, one forward pass"))
     table.add_column("operator")
     table.add_column("reuse")
     table.add_column("GFLOPs", justify="right")
@@ -85,7 +95,7 @@ def flops(
     places = 2 if dense > 1 else 4
     for row in rows:
         cost = f"{row['gflops']:.{places}f}"
-        table.add_row(row["operator"] or "none", row["reuse"] or "", cost, f"{row['saved']:.1%}")
+        table.add_row(cell(row["operator"] or NONE), row["reuse"] or "", cost, f"{row['saved']:.1%}")
     out.print(table)
 
 

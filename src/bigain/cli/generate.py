@@ -72,10 +72,13 @@ def generate(
 
     Each image has a seed of its own: batch size and order change nothing.
     """
-    from bigain.bench.session import Wish, generate_all
-    from bigain.generation import Sampling
+    from bigain.bench.request import Wish
 
     wish = Wish(model, operator, reuse, tuple(prompt or ()), classes, prompts_file, count, device, where, groups)
+    wish.check()
+    from bigain.bench.session import generate_all
+    from bigain.generation import Sampling
+
     sheet = generate_all(wish, Sampling(steps, guidance, scheduler, seed), folder, err)
     if as_json:
         print_json({"images": [folder / f"{number:05d}.png" for number in range(count)], "sheet": sheet})

@@ -3,13 +3,12 @@
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from bigain.cli.console import out, print_json
+from bigain.cli.console import cell, out, print_json
 from bigain.cli.main import MORE, app, examples
 from bigain.cli.options import json_of, words
-from bigain.cli.shelves import SHELVES, parameters
+from bigain.cli.shelves import SHELVES, as_written, parameters
 from bigain.registry import miss
 
 
@@ -20,19 +19,21 @@ from bigain.registry import miss
 )
 def list_names(
     what: Annotated[str, typer.Argument(metavar="WHAT", help=f"{', '.join(SHELVES)}.", autocompletion=words(*SHELVES))],
-    as_json: Annotated[bool, json_of("lines by name")] = False,
+    as_json: Annotated[
+        bool,
+        json_of("by name {text: a line, parameters: a list of {name, required, default}}"),
+    ] = False,
 ) -> None:
     """List what there is, one line each; below operators, policies and data the parameters that they take."""
     if what not in SHELVES:
         raise ValueError(miss("list of", what, SHELVES))
-    lines = SHELVES[what]()
+    lines, taken = SHELVES[what](), parameters(what)
     if as_json:
-        print_json(lines)
+        print_json({name: {"text": text, "parameters": taken.get(name, [])} for name, text in lines.items()})
         return
     table = Table.grid(padding=(0, 2))
-    taken = parameters(what)
     for name, text in lines.items():
-        table.add_row(f"[bold]{escape(name)}[/]", escape(text))
+        table.add_row(f"[bold]{cell(name)}[/]", cell(text))
         if taken.get(name):
-            table.add_row("", f"[dim]{escape(taken[name])}[/]")
+            table.add_row("", f"[dim]{cell(', '.join(map(as_written, taken[name])))}[/]")
     out.print(table)

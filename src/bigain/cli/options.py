@@ -40,11 +40,13 @@ def check_device(ctx: typer.Context, name: str) -> str:
     """A device that torch has here."""
     if ctx.resilient_parsing:  # the shell completes a line
         return name
-    import torch
-
     kind = name.partition(":")[0]
     if kind not in DEVICES:
         raise typer.BadParameter(miss("device", kind, DEVICES))
+    if name == "cpu":  # always there; other checks need not wait for torch
+        return name
+    import torch
+
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
@@ -71,7 +73,7 @@ Operator = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
-        help='An operator such as "gated_merge(ratio=0.7)"; `bigain list operators` names them.',
+        help='An operator such as "gated_merge(ratio=0.7)", or none; `bigain list operators` names them.',
         autocompletion=names_of("operators"),
         rich_help_panel=COMPRESSION,
     ),

@@ -1,10 +1,17 @@
 """What there is, by kind: names with a line each, for `bigain list` and for the completion of names."""
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from bigain.registry import takes
+
+class Parameter(NamedTuple):
+    """What an operator, a policy or a data set takes."""
+
+    name: str
+    required: bool
+    default: Any
 
 
 def operators() -> dict[str, str]:
@@ -40,12 +47,12 @@ def data() -> dict[str, str]:
 
 
 def architectures() -> dict[str, str]:
-    from bigain.backbones.architectures import ARCHITECTURES
+    from bigain.backbones.named import ARCHITECTURES
 
     return {name: class_name for name, (class_name, _) in ARCHITECTURES.items()}
 
 
-def parameters(what: str) -> dict[str, str]:
+def parameters(what: str) -> dict[str, list[Parameter]]:
     """What those of a kind that are written as calls take, by name."""
     from bigain.classify.board import POLICIES
     from bigain.data import DATASETS
@@ -56,7 +63,17 @@ def parameters(what: str) -> dict[str, str]:
         "policies": POLICIES,
         "data": DATASETS,
     }
-    return {name: takes(make) for name, make in found.get(what, {}).items()}
+    return {name: parameters_of(make) for name, make in found.get(what, {}).items()}
+
+
+def parameters_of(make: Callable[..., Any]) -> list[Parameter]:
+    """The parameters in their order."""
+    found = inspect.signature(make).parameters.values()
+    return [Parameter(p.name, p.default is p.empty, None if p.default is p.empty else p.default) for p in found]
+
+
+def as_written(parameter: Parameter) -> str:
+    return parameter.name if parameter.required else f"{parameter.name}={parameter.default!r}"
 
 
 SHELVES: dict[str, Callable[[], dict[str, str]]] = {

@@ -41,11 +41,18 @@ def show(
     as_json: Annotated[bool, json_of("{picture: a path, model, operators: a list of specs}", OUTPUT)] = False,
 ) -> None:
     """Draw what happens to the tokens of an image: the Laplacian map, and which tokens each operator merges."""
+    from bigain.bench.request import check_operator
+    from bigain.zoo.shelf import locate
+
+    wanted = operator or ["gated_merge(ratio=0.5)", "tome(ratio=0.5)"]
+    locate(model)
+    for text in wanted:
+        check_operator(text, None, None)
+
     from bigain.bench.show import show
     from bigain.loading import load_denoiser
     from bigain.plots import save_figure
 
-    wanted = operator or ["gated_merge(ratio=0.5)", "tome(ratio=0.5)"]
     figure = show(image, load_denoiser(model), wanted, label=label, t=t, draws=draws, site=site, seed=seed)
     save_figure(figure, picture)
     if as_json:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
-
 from bigain.registry import miss
 
 
@@ -57,15 +55,3 @@ def listed(folder: Path, names: Sequence[str], source: Path) -> list[Path]:
             "unpack the images again or take the missing ones off the list"
         )
     return paths
-
-
-def find_images(folder: Path) -> list[Path]:
-    """All image files below a folder, sorted; hidden files and folders are left out."""
-    endings = readable_endings()
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file())
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
-
-
-def readable_endings() -> set[str]:
-    """Endings such as .jpg and .png of the formats that can be read."""
-    return {ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN}

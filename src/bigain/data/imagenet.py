@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bigain.data.dataset import Dataset, Example
-from bigain.data.files import Home, check_split, find_images, listed
+from bigain.data.files import Home, check_split, listed
+from bigain.data.images import find_images
 from bigain.data.loaders import DATASETS
 
 NAMES = Path(__file__).parent / "imagenet_classes.txt"

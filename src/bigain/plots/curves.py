@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bigain.escape import terminal
 from bigain.plots.reading import (
     UNITS,
     Point,
@@ -133,7 +134,7 @@ def changes(report: "Report") -> "Figure":
         if y and row.name != rows[y - 1].name:
             axes.axhline(y - 0.5, color="#CCCCCC", linewidth=0.6)
     axes.axvline(0, color="black", linewidth=1)
-    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+    axes.set_yticks(range(len(rows)), [terminal(row.label) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("change of accuracy, percentage points")

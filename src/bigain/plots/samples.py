@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from bigain.escape import terminal
 from bigain.plots.reading import caption, counted, looks, uncompressed
 from bigain.plots.style import GREY, NothingToDrawError, new_figure, styled
 from bigain.registry import miss
@@ -91,7 +92,7 @@ def gallery(report: "Report", labels: Sequence[str] | None = None, columns: int 
     axes.imshow(sheet, interpolation="nearest", aspect="auto")
     axes.set_xticks([])
     dense = uncompressed(report)
-    names = ["uncompressed" if dense and label == dense.label else label for label in chosen]
+    names = ["uncompressed" if dense and label == dense.label else terminal(label) for label in chosen]
     axes.set_yticks([(i + 0.5) * side - 0.5 for i in range(len(chosen))], names)
     axes.tick_params(length=0)
     axes.grid(visible=False)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
+from bigain.escape import terminal
 from bigain.registry import miss
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ STYLE = {
     "legend.frameon": False,
     "lines.linewidth": 1.3,
     "lines.markersize": 5,
+    "text.parse_math": False,  # a $ in a name is a $
     "svg.hashsalt": "bigain",  # otherwise the identifiers in a file differ each time
 }
 
@@ -88,7 +90,7 @@ def new_figure(width: float, height: float, title: str, caption: str, top: float
 
     figure = Figure((width, height), layout="constrained" if top is None else None)
     FigureCanvasAgg(figure)
-    title, caption = wrapped(title, int(10 * width)), wrapped(caption, int(14.5 * width))
+    title, caption = wrapped(terminal(title), int(10 * width)), wrapped(terminal(caption), int(14.5 * width))
     figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left", y=top)
     figure.supxlabel(caption, fontsize=7.5, color=GREY, x=0.01, ha="left")
     return figure

@@ -1,0 +1,91 @@
+"""Image files below a folder: the one place that decides what is taken, and what is left out and why."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image
+
+KINDS = {
+    stat.S_IFIFO: "a named pipe, not a file",
+    stat.S_IFSOCK: "a socket, not a file",
+    stat.S_IFCHR: "a device, not a file",
+    stat.S_IFBLK: "a device, not a file",
+    stat.S_IFDIR: "a folder, not a file",
+}
+Place = tuple[int, int]  # device and inode: what a folder is, whatever its name
+
+
+class Found(NamedTuple):
+    """Image files, and the reasons for what was left out, by path."""
+
+    images: list[Path]
+    left_out: dict[str, str]
+
+
+def find_images(folder: Path) -> list[Path]:
+    """All image files below a folder, sorted; hidden files and folders are left out."""
+    return walk(folder).images
+
+
+def walk(folder: Path) -> Found:
+    """All image files below a folder, sorted, links followed; hidden files and folders are left out unnamed."""
+    found = Found([], {})
+    endings = readable_endings()
+    for path in below(folder, found.left_out):
+        if path.suffix.lower() in endings:
+            reason = no_file(path)
+            if reason is None:
+                found.images.append(path)
+            else:
+                found.left_out[str(path)] = reason
+    found.images.sort()
+    return found
+
+
+def below(folder: Path, left_out: dict[str, str]) -> Iterator[Path]:
+    """All that is no folder; each folder is entered once, by whatever links it is reached."""
+    seen: set[Place] = set()
+    ahead: list[tuple[Path, frozenset[Place]]] = [(folder, frozenset())]  # folders, and those around each
+    while ahead:
+        here, around = ahead.pop()
+        try:
+            status = os.stat(here)
+            place = (status.st_dev, status.st_ino)
+            if place in around:
+                left_out[str(here)] = "a link to a folder around it"
+            if place in seen:
+                continue
+            seen.add(place)
+            with os.scandir(here) as entries:
+                names = sorted((entry.name, is_folder(entry)) for entry in entries if not entry.name.startswith("."))
+        except OSError as error:
+            left_out[str(here)] = f"cannot be read: {error.strerror}"
+            continue
+        yield from (here / name for name, enter in names if not enter)
+        ahead += [(here / name, around | {place}) for name, enter in reversed(names) if enter]
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a loop of links
+        return False
+
+
+def no_file(path: Path) -> str | None:
+    """Why a path is not a file that can be read, such as a named pipe, on which reading would wait forever."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return "a link to nothing" if path.is_symlink() else "is not there any more"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return None if kind == stat.S_IFREG else KINDS.get(kind, "not a file")
+
+
+def readable_endings() -> set[str]:
+    """Endings such as .jpg and .png of the formats that can be read."""
+    return {ending for ending, kind in Image.registered_extensions().items() if kind in Image.OPEN}

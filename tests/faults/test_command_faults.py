@@ -1,0 +1,138 @@
+"""Bad words and bad files, command by command: what is said, and the exit code."""
+
+from pathlib import Path
+
+import pytest
+from cases import Case, make_files
+from commands import invoke
+
+QUICK = "--model {model} --policy exhaustive(1)"
+CASES = [
+    # no command, or none of that name
+    Case("clasify x", "Did you mean 'classify'?"),
+    Case("classify {images} --modl x", "Possible options: --model"),
+    Case("classify", "Missing argument 'IMAGES'"),
+    # models
+    Case("classify {images} --model fashion-unt", "did you mean 'fashion-unet'"),
+    Case("classify {images} --model fashion-features", "only gives features for a distance"),
+    Case("classify {images} --model {empty}", "holds neither a bigain model (bigain.json) nor a pipeline"),
+    Case("classify {images} --model {broken_model}", "is not a whole bigain model"),
+    Case("classify {images} --model {strange_model} --classes a,b", "FluxPipeline is of no supported family"),
+    Case("classify {images} --model {strange_model}", "has no classes of its own; name them with --classes"),
+    Case("classify {images} --model {image}", "otherwise give a folder or a hub id"),
+    Case("generate --model {strange_model}", "this model follows text; say what to generate"),
+    Case("generate --model sd2", "no bundled model 'sd2'"),
+    Case("flops --model sd3", "did you mean 'sd2'"),
+    Case("bench --model sd3 --rounds 1", "no bundled model 'sd3'"),
+    Case("show {image} --model {empty}", "holds neither"),
+    Case("train fashion-dot --smoke", "did you mean 'fashion-dit'"),
+    # images
+    Case("classify {root}/nowhere", "no file, folder or glob", 3),
+    Case("classify {root}/nowhere/*.png", "no file, folder or glob", 3),
+    Case("classify {empty}", "no images in"),
+    Case(f"classify {{pipes}} {QUICK}", "a.png: a named pipe, not a file", 1),
+    Case(f"classify {{pipes}}/a.png {QUICK}", "a.png: a named pipe, not a file", 1),
+    Case(f"classify {{loop_png}} {QUICK}", "loop.png: cannot be read: Too many levels of symbolic links", 1),
+    Case(f"classify {{dead_png}} {QUICK}", "dead.png: a link to nothing", 1),
+    Case(f"classify {{root}}/*.png {QUICK}", "dead.png: a link to nothing", 1),
+    Case(f"classify {{text}} {QUICK}", "as an image: cannot identify image file", 1),
+    Case(f"classify {{cut_png}} {QUICK}", "as an image:", 1),
+    Case(f"classify {{float_tif}} {QUICK}", "does not say which value is white", 1),
+    Case(f"classify {{odd}} {QUICK}", "a\\x1b[31m\\u202eb.png", 1),
+    Case(f"classify {{latin_txt}} {QUICK}", "as an image: cannot identify image file", 1),
+    Case("show {root}/nowhere.png --model {model}", "nowhere.png"),
+    Case("show {text}/a.png --model {model}", "as an image: cannot identify image file"),
+    # classes and prompts
+    Case("classify {images} --model {model} --classes bag", "two classes or more"),
+    Case("classify {images} --model {model} --classes ,", "two classes or more"),
+    Case("classify {images} --model {model} --classes {twice_txt}", "each class may come once"),
+    Case("classify {images} --model {model} --classes {blank_txt}", "two classes or more"),
+    Case("classify {images} --model {model} --classes bag,hat", "no class 'hat'"),
+    Case("classify {images} --model {model} --classes 1,99", "no class number 99; this model has 0..9"),
+    Case("classify {images} --model {model} --classes ²,1", "no class '²'"),
+    Case("classify {images} --classes {root}/none.txt", "with names of classes, one a line", 3),
+    Case("classify {images} --classes {latin_txt}", "latin.txt, line 1: not UTF-8 (byte 0xe9); save the file as UTF-8"),
+    Case("classify {images} --classes {wide_txt}", "wide.txt, line 1: not UTF-8 (UTF-16); save the file as UTF-8"),
+    Case("classify {images} --prompts photo", "prompts is a text with one {{}} for the class"),
+    Case("classify {images} --prompts {{}}{{}}", "prompts is a text with one {{}} for the class"),
+    Case("generate --prompts-file {latin_txt}", "latin.txt, line 1: not UTF-8"),
+    Case("generate --prompts-file {blank_txt}", "the list of classes or prompts is empty"),
+    Case("generate --prompts-file {root}/none.txt", "no file", 3),
+    Case("generate --prompt bag --classes coat", "not several of them"),
+    Case("generate --model {model} --prompt hat", "no class 'hat'"),
+    # operators, and where
+    Case("classify {images} --operator gated_merg(0.5)", "did you mean 'gated_merge'"),
+    Case("classify {images} --operator gated_merge(1.5)", "from 0 to below 1; got 1.5"),
+    Case("classify {images} --operator gated_merge(50)", "did you mean 0.5?"),
+    Case("classify {images} --operator gated_merge(ratio=0.5", "write it as a call with plain values"),
+    Case("classify {images} --operator tome(0.5,patern='row')", "did you mean 'pattern'"),
+    Case("classify {images} --operator tome(0.5) --where level=", "cannot read the choice of sites"),
+    Case("classify {images} --operator tome(0.5) --where levl=1", "did you mean 'level'"),
+    Case(f"classify {{images}} {QUICK} --operator tome(0.5) --where level=9", "no site at level 9"),
+    Case("classify {images} --operator tome(0.5) --reuse step", 'reuse is None or "stage"'),
+    Case("classify {images} --operator tome(0.5) --groups two", "or none; got two"),
+    Case("classify {images} --where part='down'", "name one with --operator"),
+    Case("classify {images} --operator none --reuse stage", "name one with --operator"),
+    Case("generate --operator todo(0)", "int from 1; got 0"),
+    Case("flops --operator todo(x)", "write it as a call with plain values"),
+    Case("flops --reuse stage", "--reuse goes with --operator"),
+    Case("bench --operator tome(2) --rounds 1", "from 0 to below 1; got 2"),
+    Case("show {image} --operator tme(0.5)", "did you mean 'tome'"),
+    Case("show {image} --model {model} --site nowhere", "no site 'nowhere'"),
+    # policies, time steps, counts, sizes, seeds
+    Case("classify {images} --policy rase", "did you mean 'race'"),
+    Case("classify {images} --policy exhaustive(0)", "trials is an int from 1; got 0"),
+    Case("classify {images} --policy stages(trials=(5,),keep=(1,2))", "as many keep counts as trials"),
+    Case("classify {images} --trials evn", 'trials are "even", "random", "informative"'),
+    Case("classify {images} --model {model} --trials 5000", "time steps are whole numbers from 0 to 999"),
+    Case("classify {images} --model {model} --trials informative", "choose_trials"),
+    Case("classify {images} --seed x", "Invalid value for '--seed'"),
+    Case("classify {images} --top 0", "greater than or equal to 1"),
+    Case("classify {images} --threads 0", "greater than or equal to 1"),
+    Case("classify {images} --device cdua", "did you mean 'cuda'"),
+    Case("generate --count 0", "from 1; got 0"),
+    Case("generate --count -3", "from 1; got -3"),
+    Case("generate --model {model} --steps 0 --out {root}/made", "steps is an int from 1"),
+    Case("generate --model {model} --guidance nan --out {root}/made", "guidance is a number from 0"),
+    Case("generate --model {model} --steps 1 --scheduler eulr --out {root}/made", "did you mean 'euler'"),
+    Case("flops --latent 64", "a size is height x width"),
+    Case("flops --latent 0x8", "a size is height x width"),
+    Case("bench --latent ax8", "a size is height x width"),
+    Case("show {image} --model {model} --t 1000", "from 0 (an image) to 999 (noise); got 1000"),
+    Case("show {image} --model {model} --draws 0", "draws is a number of noise draws from 1"),
+    # where results go
+    Case("classify {images} --out r.xls", "--out must end in .csv or .jsonl, got r.xls"),
+    Case("classify {images} --out r", "--out must end in .csv or .jsonl, got r"),
+    Case("classify {images} --resume", "--resume goes on with a file; name it with --out"),
+    Case("classify {images} --out {notes_csv}", "is there already; continue it with --resume"),
+    Case(
+        f"classify {{images}} {QUICK} --out {{notes_csv}} --resume", "is not a file that `bigain classify --out` wrote"
+    ),
+    Case("classify {images} --out {folder_csv}", "folder.csv: Is a directory", 3),
+    Case(f"classify {{images}} {QUICK} --out {{image}}/r.csv", "File exists", 3),
+    Case("generate --model {model} --steps 1 --out {image}", "File exists", 3),
+    Case("show {image} --model {model} --out {root}/map.gif", "format of figures"),
+    # lists, own files, experiments
+    Case("list operator", "did you mean 'operators'"),
+    Case("--load {root}/none.py list data", "no file", 3),
+    Case("--load {raises_py} list data", "raises.py, line 1: ZeroDivisionError"),
+    Case("run {root}/none.toml", "No such file or directory", 3),
+    Case("run {bad_toml}", "bad.toml"),
+    Case("report {root}/none", "no record", 3),
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return make_files(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.words)
+def test_fault(case: Case, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files["root"])
+    done = invoke(*(word.format(**files) for word in case.words.split()), env={"COLUMNS": "400"})
+    shown = " ".join(done.output.split())
+    assert done.exit_code == case.code, shown
+    assert case.text.replace("{{}}", "{}") in shown
+    assert "Traceback" not in shown
+    assert not Path(files["root"], "made").exists() or not any(Path(files["root"], "made").iterdir())
