@@ -1,11 +1,17 @@
 """torch.compile sees one graph, once, and never runs a graph of another state."""
 
+from contextlib import nullcontext
+from typing import Literal, get_args, get_origin, get_type_hints
+
 import pytest
 import torch
 
 import bigain
+from bigain.backbones.probe import same_input
+from bigain.operators import OPERATORS, parse
 from bigain.tokens.grid import Grid, Window
 from bigain.tokens.match import MATCHES
+from bigain.tokens.scores import SCORERS
 from models import BACKBONES, EXAMPLES, call
 
 UNET = {
@@ -19,7 +25,6 @@ UNET = {
 }
 DIT = {"sample_size": 8, "num_layers": 2}
 CHANGES = {"sd": UNET, "dit": DIT}
-SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
 
 
 # inductor itself uses what torch calls deprecated
@@ -43,28 +48,71 @@ def build(name):
 
 
 @torch.no_grad()
-def at(name, model, t):
-    """The output at a time step, for a batch of two 8x8 latents."""
-    return call(model, BACKBONES[name].inputs(size=(8, 8), t=torch.tensor([t, 999 - t])))
+def at(name, model, t, size=(8, 8)):
+    """The output at a time step, for a batch of two."""
+    return call(model, BACKBONES[name].inputs(size=size, t=torch.tensor([t, 999 - t])))
 
 
 def close(a, b):
     torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
 
 
+# every operator, and every choice that one offers, on one of the two models
+COMPILED = [
+    ("sd", "gated_merge(ratio=0.6)", {}),
+    ("dit", "gated_merge(ratio=0.5, match='local', weighted=True)", {}),
+    ("sd", "gated_merge(ratio=0.5, match='exact', anchor='highest', scorer='dft_centroid')", {"reuse": "stage"}),
+    ("dit", "gated_merge(ratio=0.5, anchor='row_order')", {"groups": 2}),
+    ("sd", "tome(ratio=0.5, pattern='shared')", {}),
+    ("dit", "tome(ratio=0.6, pattern='random')", {"groups": "halves"}),
+    ("dit", "tome(ratio=0.6, pattern='row')", {}),
+    ("sd", "tome(ratio=0.6, pattern='corner', match='local', window=(1, 2))", {}),
+    ("dit", "block_merge(ratio=0.6, weighted=True)", {}),
+    ("dit", "sito(ratio=0.6)", {"reuse": "stage"}),
+    ("sd", "kv_downsample(factor=2, alpha=(0.8, 1.2))", {}),
+    ("dit", "kv_downsample(factor=2, alpha=0.9)", {}),
+    ("sd", "todo(factor=2)", {}),
+    ("dit", "avg_pool(factor=2)", {}),
+    ("dit", "kv_select(keep=0.4)", {"groups": "halves"}),
+]
+SIZES = {"sd": (14, 18), "dit": (8, 8)}
+
+
 @inductor
-@pytest.mark.parametrize("operator", [*EXAMPLES.values(), SCHEDULE, "gated_merge(ratio=0.5, match='local')"])
-def test_one_graph_equal_to_eager_for_all_time_steps(name, operator):
+@pytest.mark.parametrize(("name", "operator", "options"), COMPILED, ids=[spec for _, spec, _ in COMPILED])
+def test_one_graph_equal_to_eager_for_all_time_steps(name, operator, options):
     model = build(name)
-    with bigain.compress(model, operator) as handle:
-        expected = [at(name, model, t) for t in (10, 500, 900)]
+    with bigain.compress(model, operator, **options) as handle:
+        expected = [at(name, model, t, SIZES[name]) for t in (10, 500, 900)]
         handle.reset()
         compiled = torch.compile(model, fullgraph=True)
-        found = [at(name, compiled, 10)]
+        found = [at(name, compiled, 10, SIZES[name])]
         with torch._dynamo.config.patch(error_on_recompile=True):
-            found += [at(name, compiled, t) for t in (500, 900)]
+            found += [at(name, compiled, t, SIZES[name]) for t in (500, 900)]
     for a, b in zip(found, expected, strict=True):
         close(a, b)
+
+
+def test_every_operator_and_choice_is_compiled():
+    specs = [parse(spec) for _, spec, _ in COMPILED]
+    assert {type(operator) for operator in specs} == set(OPERATORS.values())
+    for cls in OPERATORS.values():
+        offered = {name: get_args(hint) for name, hint in get_type_hints(cls).items() if get_origin(hint) is Literal}
+        offered |= {name: (False, True) for name, hint in get_type_hints(cls).items() if hint is bool}
+        for name, choices in offered.items():
+            sharing = [operator for operator in specs if name in vars(operator)]  # what `weighted` does is shared, too
+            assert {getattr(operator, name) for operator in sharing} >= set(choices), (cls, name)
+
+
+@inductor
+def test_all_scorers_compile():
+    grid = Grid(6, 10)
+    x = torch.randn(2, grid.tokens, 8, generator=torch.Generator().manual_seed(0))
+
+    def scores(x):
+        return torch.stack([scorer(x, grid) for scorer in SCORERS.values()])
+
+    close(torch.compile(scores, fullgraph=True)(x), scores(x))
 
 
 @inductor
@@ -192,3 +240,55 @@ def test_pausing_and_removing_with_inductor(name):
         close(at(name, compiled, 10), dense)
     handle.remove()
     close(at(name, compiled, 10), dense)
+
+
+# SDXL's depth on a narrow model: 70 blocks, of which 10 are compressed by default
+DEEP = {"layers_per_block": 2, "transformer_layers_per_block": (1, 2, 10)}
+REGIONAL = [
+    ("gated_merge(ratio=0.5)", {}, 2),
+    ("gated_merge(ratio=0.5)", {"where": "level=(2, 4), module=('self', 'mlp')"}, 2),
+    ("gated_merge(ratio=0.5)", {"where": "part='up'"}, 3),  # those before it come by without
+    ("tome(ratio=0.5)", {"groups": 2}, 2),
+    ("sito(ratio=0.5)", {"groups": "halves"}, 2),
+    ("tome(ratio=0.5, pattern='row')", {"where": "level=(2, 4)", "reuse": "stage"}, 4),  # the first of a stage plans
+    ("kv_select(keep=0.4)", {}, 2),
+]
+
+
+@torch.no_grad()
+def passes(model, inputs, kept=None):
+    """Two passes; with `kept` the second takes the plans of the first, as the classes of a trial in two batches."""
+    alike = same_input(torch.tensor([0, 1]), 2, kept=kept, keys=torch.tensor([5, 6])) if kept is not None else None
+    with alike or nullcontext():
+        return [call(model, inputs) for _ in range(2)]
+
+
+@pytest.mark.parametrize(("operator", "options", "graphs"), REGIONAL)
+def test_the_number_of_graphs_does_not_grow_with_the_blocks(operator, options, graphs):
+    check_regional(operator, options, graphs)
+
+
+def test_one_plan_for_all_classes_is_no_graph_for_each_block():
+    check_regional("tome(ratio=0.5)", {"groups": "input"}, 4, shared=True)  # planning, and following, in two widths
+
+
+def check_regional(operator, options, graphs, shared=False):
+    model = BACKBONES["sdxl"].build(**DEEP)
+    inputs = BACKBONES["sdxl"].inputs(size=(8, 8))
+    dense = passes(model, inputs)[0]
+    made = []
+
+    def backend(graph, _):
+        made.append(graph)
+        return graph.forward
+
+    with bigain.compress(model, operator, **options) as handle:
+        expected = passes(model, inputs, {} if shared else None)
+        handle.reset()
+        model.compile_repeated_blocks(fullgraph=True, backend=backend)
+        for found, eager in zip(passes(model, inputs, {} if shared else None), expected, strict=True):
+            close(found, eager)
+            assert not torch.allclose(found, dense, atol=1e-4)
+        assert len(made) == graphs
+    close(passes(model, inputs)[0], dense)
+    assert len(made) == graphs + 2
