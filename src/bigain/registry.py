@@ -25,8 +25,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
         return add
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._items  # a list has no hash, and is no name
+
     def __getitem__(self, name: str) -> T:
-        if name not in self._items:
+        if name not in self:
             raise KeyError(miss(self.kind, name, self._items))
         return self._items[name]
 

@@ -75,7 +75,7 @@ class LabelledDenoiser(Denoiser):
         return self.codec.decode(latents.float()).sample.clamp(-1, 1)
 
     def conditions(self, classes: Sequence[str | int]) -> Condition:
-        numbers = [self._number(name) for name in classes]
+        numbers = [self.class_key(name) for name in classes]
         return self._condition(torch.tensor(numbers, dtype=torch.int64, device=self.device))
 
     def unconditional(self, rows: int) -> Condition:
@@ -92,7 +92,7 @@ class LabelledDenoiser(Denoiser):
     def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
         return self.network(noisy, t, **condition.values).sample
 
-    def _number(self, name: str | int) -> int:
+    def class_key(self, name: str | int) -> int:
         if isinstance(name, Integral) and not isinstance(name, bool):
             if not 0 <= name < len(self.classes):
                 raise ValueError(f"no class number {name}; this model has 0..{len(self.classes) - 1}")

@@ -156,7 +156,7 @@ class DiTDenoiser(PipelineDenoiser):
     guidance = 4.0
 
     def conditions(self, classes: Sequence[str | int]) -> Condition:
-        labels = torch.tensor([self._number(name) for name in classes], dtype=torch.int64, device=self.device)
+        labels = torch.tensor([self.class_key(name) for name in classes], dtype=torch.int64, device=self.device)
         return Condition({"class_labels": labels})
 
     def unconditional(self, rows: int) -> Condition:
@@ -166,7 +166,7 @@ class DiTDenoiser(PipelineDenoiser):
     def _count(self) -> int:
         return int(self.network.config.num_embeds_ada_norm)
 
-    def _number(self, name: str | int) -> int:
+    def class_key(self, name: str | int) -> int:
         names = self.pipeline.labels
         if isinstance(name, str):
             if name not in names:
