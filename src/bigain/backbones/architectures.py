@@ -1,6 +1,5 @@
 """Architectures by name, built without weights on the meta device."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +7,7 @@ import diffusers
 import torch
 from torch import Tensor, nn
 
+from bigain.backbones.configs import check_sizes, read_json
 from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.backbones.site import native_size
 from bigain.registry import miss
@@ -76,8 +76,11 @@ def build_meta(name_or_folder: str) -> nn.Module:
         class_name, config = read_config(Path(name_or_folder))
     else:
         raise ValueError(miss("architecture or model folder", name_or_folder, ARCHITECTURES))
-    with torch.device("meta"):
-        return getattr(diffusers, class_name).from_config(config).eval()
+    try:
+        with torch.device("meta"):
+            return getattr(diffusers, class_name).from_config(config).eval()
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, RuntimeError) as error:
+        raise ValueError(f"{name_or_folder}: its configuration is of no {class_name} ({error})") from error
 
 
 def meta_copy(model: Any) -> nn.Module:
@@ -90,8 +93,9 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """Class name and configuration of the denoiser in a folder that diffusers wrote."""
     for place in (folder, folder / "unet", folder / "transformer"):
         if (place / "config.json").is_file():
-            config = json.loads((place / "config.json").read_text())
-            if hasattr(diffusers, config.get("_class_name", "")):
+            config = read_json(place / "config.json")
+            if hasattr(diffusers, str(config.get("_class_name", ""))):
+                check_sizes(config, place / "config.json")
                 return config["_class_name"], config
     raise ValueError(f"{folder} holds no diffusers model: expected config.json there, in unet/ or in transformer/")
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from bigain.backbones.configs import check_sizes
 from bigain.checks import set_plain_ints, whole
 from bigain.registry import miss, parse_call
 
@@ -127,7 +128,9 @@ def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], mod
 
 def native_size(model: Any) -> tuple[int, int]:
     """Height and width of the latents that a model was made for; a ControlNet does not say, so SD's."""
-    sides = several(model.config.get("sample_size") or 64)
+    size = model.config.get("sample_size")
+    sides = several(64 if size is None else size)
+    check_sizes({"sample_size": sides}, f"the configuration of {type(model).__name__}")
     return sides[0], sides[-1]
 
 
