@@ -122,7 +122,7 @@ def test_schedules_have_some_timesteps(steps: object) -> None:
 def test_a_model_in_memory_with_an_absurd_size() -> None:
     model = BACKBONES["sd"].build()
     model.register_to_config(sample_size=10**6)
-    with pytest.raises(ValueError, match="of UNet2DConditionModel: sample_size must be .* got 1000000"):
+    with pytest.raises(ValueError, match=r"of UNet2DConditionModel: sample_size must be .* got 1000000"):
         native_size(model)
 
 
