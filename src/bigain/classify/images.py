@@ -138,7 +138,7 @@ def float_tensor(image: Tensor, frame: Frame) -> Tensor:
         )
     if not image.isfinite().all():
         raise ValueError("a float tensor is in [-1, 1]; got NaN or infinite values")
-    low, high = float(image.min()), float(image.max())
+    low, high = (float(end) for end in image.detach().aminmax())
     if low < -1 - SLACK or high > 1 + SLACK:
         advice = ": for values from 0 to 255 give image / 127.5 - 1" if low >= 0 else ""
         raise ValueError(f"a float tensor is in [-1, 1]; got {low:.3g} to {high:.3g}{advice}")
