@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bigain.backbones.denoiser import Denoiser
     from bigain.zoo.features import FeatureNet
 
+LONGEST = 4096  # characters of a path
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -28,11 +29,25 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
     Bundled models and folders never touch the network, and nothing is unpickled. Bundled `…-features` are no
     denoisers but the classifiers whose features serve Fréchet distances.
     """
+    check_request(name, dtype)
     if is_features(name):
         from bigain.zoo.features import load_features
 
         return load_features(bundled()[str(name)]).to(device, dtype)
     return load_denoiser(name, dtype=dtype, device=device)
+
+
+def check_request(name: object, dtype: object) -> None:
+    """Of another type of numbers diffusers would only warn, and load float32."""
+    if not isinstance(name, str | Path) or not str(name).strip() or len(str(name)) > LONGEST:
+        raise ValueError(f"a model is a bundled name, a folder or a Hub model ID, got {shortened(name)}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating-point type such as torch.float16, got {dtype!r}")
+
+
+def shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def is_features(name: str | Path) -> bool:
@@ -42,6 +57,7 @@ def is_features(name: str | Path) -> bool:
 
 def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
     """`load` for those who classify or generate with what they get."""
+    check_request(name, dtype)
     names = {known: folder for known, folder in bundled().items() if not is_features(known)}
     if is_features(name):
         raise ValueError(f"{name} only gives features for a distance; models that classify and generate: {[*names]}")

@@ -55,6 +55,8 @@ def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tupl
 
 def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     """`name(1, key="value")` or `name` -> ("name", (1,), {"key": "value"}); literals only."""
+    if not isinstance(text, str):
+        raise TypeError(f'the {kind} must be text such as name(ratio=0.7, key="word"), got {text!r}')
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         if isinstance(tree, ast.Name):

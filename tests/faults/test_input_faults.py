@@ -55,6 +55,8 @@ TYPE_ERRORS: list[Case] = [
     ("operator a list", lambda w: w.compress(["todo(2)"]), "['todo(2)'] is not an operator"),
     ("ratio a text", lambda w: GatedMerge("0.5"), "ratio is the share of tokens to remove, a number; got '0.5'"),
     ("ratio a tensor", lambda w: GatedMerge(torch.tensor(0.5)), "a number; got tensor(0.5000)"),
+    ("parse(5)", lambda w: bigain.parse(5), 'the operator must be text such as name(ratio=0.7, key="word"), got 5'),
+    ("parse bytes", lambda w: bigain.parse(b"todo(2)"), "the operator must be text"),
     # where, reuse, groups, the model
     ("where=5", lambda w: w.compress("todo(2)", where=5), "where is a Where, a function of a Site or text; got 5"),
     ("where a class", lambda w: w.compress("todo(2)", where=Where), "where is a Where, a function of"),
@@ -81,6 +83,7 @@ TYPE_ERRORS: list[Case] = [
     ("policy a class", lambda w: w.classifier(policy=Stages), "an instance, such as Stages(), got the class Stages"),
     ("policy a list", lambda w: w.classifier(policy=["race"]), POLICY + "['race']"),
     ("policy a dict", lambda w: w.classifier(policy={}), POLICY + "{}"),
+    ("data=5", lambda w: load_data(5), "a dataset must be given as text such as \"folder('my/images')\", got 5"),
     # images
     ("image None", lambda w: pixels(None), IMAGE + "NoneType"),
     ("image a dict", lambda w: pixels({"bytes": b""}), IMAGE + "a dict; take the image out of it"),
@@ -185,6 +188,11 @@ VALUE_ERRORS: list[Case] = [
     ("mode F", lambda w: pixels(Image.new("F", (9, 9))), "mode F does not say which value is white"),
     # models, sampling, data, bench
     ("load a typo", lambda w: bigain.load("fashion-unt"), "no bundled model 'fashion-unt'; did you mean"),
+    ("load=5", lambda w: bigain.load(5), "a bundled name, a folder or a Hub model ID, got 5"),
+    ("load nothing", lambda w: bigain.load(""), "a bundled name, a folder or a Hub model ID, got ''"),
+    ("load a long name", lambda w: bigain.load("a" * 5000), "a folder or a Hub model ID, got 'aaaa"),
+    ("dtype a text", lambda w: bigain.load("fashion-dit", dtype="float16"), "such as torch.float16, got 'float16'"),
+    ("dtype of ints", lambda w: bigain.load("fashion-dit", dtype=torch.int8), "such as torch.float16, got torch.int8"),
     ("load a file", lambda w: bigain.load(Path(__file__)), "otherwise give a folder or a hub id"),
     ("load an empty folder", lambda w: bigain.load(Path(__file__).parent), "holds neither a bigain model (bigain"),
     ("sampling seed", lambda w: Sampling(seed=1.5), SEED + "1.5"),
@@ -199,6 +207,7 @@ VALUE_ERRORS: list[Case] = [
     ("data without quotes", lambda w: load_data("folder(my/images)"), "cannot read the data set 'folder(my/images)'"),
     ("data of one label", lambda w: replace(w.data, examples=[Example("a", None, (99,))]), "not one label from 0 to 9"),
     ("bench rounds", lambda w: Bench(rounds="7"), "rounds must be an int from 1, got '7'"),
+    ("candidates 2.5", lambda w: even_steps(1000, 2.5), "the time steps of the model; got 2.5"),
     ("trials of none", lambda w: even_steps(1000, 0), "from 1 to 1000, the time steps of the model; got 0"),
 ]  # fmt: skip
 

@@ -26,10 +26,11 @@ def even_steps(timesteps: int, most: int) -> list[int]:
     As in the reference the stride is a whole number, so that the last ones are not tried where `most` does not divide
     the timesteps: 1000, 300 -> 1, 4, ..., 898.
     """
-    if not 1 <= most <= timesteps:
-        raise ValueError(f"the number of trials is from 1 to {timesteps}, the time steps of the model; got {most}")
-    stride = timesteps // most
-    return list(range(stride // 2, timesteps, stride))[:most]
+    count = whole(most)
+    if count is None or not 1 <= count <= timesteps:
+        raise ValueError(f"the number of trials is from 1 to {timesteps}, the time steps of the model; got {most!r}")
+    stride = timesteps // count
+    return list(range(stride // 2, timesteps, stride))[:count]
 
 
 def staged_steps(timesteps: int, stages: Sequence[int]) -> list[list[int]]:
