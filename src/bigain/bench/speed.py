@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -15,11 +14,11 @@ from torch import nn
 
 from bigain.backbones.architectures import ARCHITECTURES, Inputs, build_random, example_inputs, meta_copy
 from bigain.backbones.denoiser import TEXT_TOKENS
-from bigain.backbones.family import family_of
 from bigain.backbones.site import native_size
 from bigain.bench.cost import count_flops
 from bigain.bench.memory import peak_bytes
 from bigain.bench.payoff import acted_sites, grid_side, pays_from
+from bigain.bench.peer import PEER, has_peer, peer_patch
 from bigain.bench.ratios import Ratio, compared
 from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_tomesd
 from bigain.checks import check_count
@@ -28,7 +27,7 @@ from bigain.loading import load_denoiser
 from bigain.operators.base import parse
 from bigain.registry import miss, parse_call
 
-NONE, PEER = "none", "tomesd"
+NONE = "none"
 OPERATORS = (
     "tomesd(ratio=0.7)",
     "tome(ratio=0.7)",
@@ -210,9 +209,9 @@ def base_model(bench: Bench) -> tuple[nn.Module, int]:
 
 
 def runnable(model: nn.Module) -> list[str]:
-    """tomesd only knows U-Nets, and is there only if it is installed."""
-    has_peer = find_spec(PEER) is not None and "UNet2DConditionModel" in family_of(model).models
-    return [name for name in OPERATORS if has_peer or not name.startswith(PEER)]
+    """All operators, and tomesd where it can run."""
+    peer = has_peer(model)
+    return [name for name in OPERATORS if peer or not name.startswith(PEER)]
 
 
 def twin(model: nn.Module) -> nn.Module:
@@ -232,18 +231,6 @@ def attached(name: str, base: nn.Module, bench: Bench) -> Runner:
     elif name != NONE:
         compress(model, name, **bench.options)
     return Runner(name, "eager", model, model)
-
-
-def peer_patch(model: nn.Module, name: str) -> None:
-    """tomesd by the same way of writing: tomesd(ratio=0.7)."""
-    if find_spec(PEER) is None:
-        raise ValueError(f"{name} needs tomesd: pip install tomesd")
-    if "UNet2DConditionModel" not in family_of(model).models:
-        raise ValueError(f"{name} only works on U-Nets; {type(model).__name__} is none")
-    import tomesd
-
-    _, args, kwargs = parse_call(name, "peer")
-    tomesd.apply_patch(model, *args, **kwargs)
 
 
 def flops_of(name: str, base: nn.Module, bench: Bench, text_tokens: int) -> int:
