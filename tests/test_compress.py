@@ -331,7 +331,7 @@ BAD = [
     ('gated_merge(ratio=0.5, scorer="laplace")', {}, ValueError, r"no scorer 'laplace'.*laplacian_l1"),
     ("gated_merge(ratio=", {}, ValueError, r"cannot read the operator"),
     (object(), {}, TypeError, r"is not an operator; there are: .*gated_merge"),
-    (bigain.GatedMerge, {}, TypeError, r"is not an operator"),
+    (bigain.GatedMerge, {}, TypeError, r"is the class of an operator; give an instance"),
     (MERGE, {"where": Where(level=9)}, ValueError, r"no site at level 9; UNet2DConditionModel has 1, 2"),
     (MERGE, {"where": Where(tokens=100)}, ValueError, r"no site at tokens 100; UNet2DConditionModel has 64, 256"),
     (MERGE, {"where": Where(index=40)}, ValueError, r"no site at index 40; UNet2DConditionModel has 0..10"),

@@ -132,7 +132,7 @@ def test_damaged_pipelines(damage: str, folder: Path) -> None:
     path = folder / damage
     path = next(path.glob("*.safetensors")) if path.is_dir() else path
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(ValueError, match="is not a whole StableDiffusionPipeline"):
+    with pytest.raises(ValueError, match=r"is not a whole StableDiffusionPipeline|unet/config\.json is no JSON"):
         bigain.load(folder)
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from bigain.backbones.family import family_of, find_model
 from bigain.backbones.probe import LOCK, Probe
 from bigain.backbones.site import Site, Where, choose, parse_where
+from bigain.checks import whole
 from bigain.hooks import Groups, Job, SiteHook, all_site_hooks, attach, detach, probe_of
 from bigain.operators.base import Operator, parse, spec
 from bigain.status import SiteStatus, Status, site_status
@@ -93,7 +94,7 @@ def compress(
     model = find_model(model_or_pipeline)
     family = family_of(model)
     operator = as_operator(operator)
-    check_options(reuse, groups)
+    groups = check_options(reuse, groups)
     sites = family.sites(model)
     chosen = choose(sites, as_where(where), family.default(sites), type(model).__name__)
     check_kinds(operator, chosen)
@@ -137,11 +138,16 @@ def as_where(where: Where | Callable[[Site], bool] | str | None) -> Where:
     raise TypeError(f"where is a Where, a function of a Site or text; got {where!r}")
 
 
-def check_options(reuse: object, groups: object) -> None:
-    if reuse not in (None, "stage"):
+def check_options(reuse: object, groups: Any) -> Groups:
+    """The groups, a number of rows as an int."""
+    if reuse is not None and (not isinstance(reuse, str) or reuse != "stage"):
         raise ValueError(f'reuse is None or "stage"; got {reuse!r}')
-    if groups not in (None, "halves", "input") and (type(groups) is not int or groups < 1):
+    if groups is None or (isinstance(groups, str) and groups in ("halves", "input")):
+        return groups  # type: ignore[return-value]
+    rows = whole(groups)
+    if rows is None or rows < 1:
         raise ValueError(f'groups is None, a number of rows from 1, "halves" or "input"; got {groups!r}')
+    return rows
 
 
 def check_kinds(operator: Operator, chosen: list[Site]) -> None:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from bigain.backbones.denoiser import Condition, Denoiser
 from bigain.backbones.probe import same_input
 from bigain.backbones.sampling import make_scheduler
+from bigain.checks import check_seed, set_plain_ints
 from bigain.seeds import hashed
 
 
@@ -25,9 +27,12 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        set_plain_ints(self, ("steps", "seed"))
+        check_seed(self.seed)
         if type(self.steps) is not int or self.steps < 1:
             raise ValueError(f"steps is an int from 1; got {self.steps!r}")
-        if self.guidance is not None and not 0 <= self.guidance < math.inf:
+        number = isinstance(self.guidance, Real) and not isinstance(self.guidance, bool)
+        if self.guidance is not None and not (number and 0 <= self.guidance < math.inf):
             raise ValueError(f"guidance is a number from 0 (1 means none); got {self.guidance!r}")
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from bigain.backbones.denoiser import Denoiser
     from bigain.zoo.features import FeatureNet
 
+LONGEST = 4096  # characters of a path
+
 
 @overload
 def load(  # type: ignore[overload-overlap]
@@ -24,6 +26,7 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
     Bundled models and folders never touch the network, and nothing is unpickled. Bundled `…-features` are no
     denoisers but the classifiers whose features serve Fréchet distances.
     """
+    check_request(name, dtype)
     if is_features(name):
         from bigain.zoo.features import load_features
 
@@ -31,8 +34,22 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
     return load_denoiser(name, dtype=dtype, device=device)
 
 
+def check_request(name: object, dtype: object) -> None:
+    """Of another type of numbers diffusers would only warn, and load float32."""
+    if not isinstance(name, str | Path) or not str(name).strip() or len(str(name)) > LONGEST:
+        raise ValueError(f"a model is a bundled name, a folder or a Hub model ID, got {shortened(name)}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating-point type such as torch.float16, got {dtype!r}")
+
+
+def shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
 def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
     """`load` for those who classify or generate with what they get."""
+    check_request(name, dtype)
     place = locate(name)
     if isinstance(place, Path) and (place / LABELLED).is_file():
         from bigain.backbones.labelled import load_labelled

@@ -25,8 +25,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
         return add
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._items  # a list has no hash, and is no name
+
     def __getitem__(self, name: str) -> T:
-        if name not in self._items:
+        if name not in self:
             raise KeyError(miss(self.kind, name, self._items))
         return self._items[name]
 
@@ -52,6 +55,8 @@ def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tupl
 
 def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     """`name(1, key="value")` or `name` -> ("name", (1,), {"key": "value"}); literals only."""
+    if not isinstance(text, str):
+        raise TypeError(f'the {kind} must be text such as name(ratio=0.7, key="word"), got {text!r}')
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         if isinstance(tree, ast.Name):

@@ -1,18 +1,21 @@
 """`bigain bench` measures what it says; how fast anything is, no test says."""
 
+import io
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from typer.testing import CliRunner
 
 import bigain
 from bigain.bench import payoff, speed
-from bigain.bench.speed import Bench, Machine, Measured, Result, measure, twin
-from bigain.bench.speed_report import advice, stacked
+from bigain.bench.speed import Bench, Details, Machine, Measured, Result, Runner, measure, measured, twin
+from bigain.bench.speed_report import advice, speed_table, stacked
 from bigain.bench.stopwatch import PARTS
 from bigain.cli import app
 from bigain.hooks import site_hooks
@@ -68,7 +71,8 @@ def test_compiled_runs_beside_eager() -> None:
     assert found[3].parts is None
     assert found[1].to_eager is None
     assert found[3].to_eager.value > 0
-    assert found[3].as_json()["to_eager"] == found[3].to_eager._asdict() | {"low": None, "high": None}  # two rounds
+    assert not found[3].to_eager.bounded  # of two rounds
+    assert found[3].as_json()["to_eager"]["low"] is None
 
 
 def test_all_models_are_compiled_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,14 +87,63 @@ def test_all_models_are_compiled_however_many(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_step_that_does_not_pay_is_named() -> None:
-    row = Measured("sito(ratio=0.7)", "eager", 1.2, (1.1, 1.3), 1.2, None, 10, 1.1)
+    row = Measured("sito(ratio=0.7)", "eager", 1.2, (1.1, 1.3), 1.2, None, 10, 1.1, interval=(1.1, 1.3))
     machine = Machine("cpu", {}, (8, 8))
     (line,) = advice(Result([row], {"sito(ratio=0.7)": None}, machine, {}))
-    assert "1.20 of the time without" in line
+    assert "1.20 [1.10, 1.30] of the time without" in line
     assert "at no size that was tried" in line
     (line,) = advice(Result([row], {"sito(ratio=0.7)": 48}, machine, {}))
     assert "it pays from 48x48 tokens on" in line
     assert advice(Result([row], {}, machine, {})) == []
+
+
+def row_of(own: list[float], dense: list[float]) -> Measured:
+    runner = Runner("todo(2)", "eager", torch.nn.Identity(), lambda: None)
+    times = {("none", "eager"): dense, ("todo(2)", "eager"): own}
+    return measured(runner, times, {"none": 10, "todo(2)": 5}, Details(None, None))
+
+
+def test_the_speedup_is_of_the_same_round_and_has_an_interval() -> None:
+    """One slow spell of the machine moves the times, not the ratio."""
+    dense = [1.0, 1.1, 0.9, 5.0, 1.0, 1.2, 1.0]
+    row = row_of([0.5 * t for t in dense], dense)
+    assert row.speedup == pytest.approx(2)
+    assert row.speedup_interval == pytest.approx((2, 2))
+    assert row.as_json()["speedup_interval"] == pytest.approx((2, 2))
+    assert row.as_json()["interval"] == pytest.approx((0.5, 0.5))
+    row = row_of([0.5, 2.0, 0.9, 1.1, 1.2, 0.8, 1.3], [1.0] * 7)
+    assert row.interval == (0.5, 2.0)
+    low, high = row.speedup_interval
+    assert low <= row.speedup <= high
+
+
+@pytest.mark.parametrize(
+    ("own", "slower"),
+    [
+        ([1.2, 1.3, 1.1, 1.2, 1.4, 1.1], True),  # in six of six rounds
+        ([1.2, 1.3, 1.1, 1.2, 1.4, 0.99], False),  # slower in the middle, not beyond the noise
+        ([1.2, 1.3, 1.1, 1.2, 1.4], False),  # too few to know
+        ([0.8] * 7, False),
+    ],
+)
+def test_a_verdict_is_beyond_the_noise(own: list[float], slower: bool) -> None:
+    assert row_of(own, [1.0] * len(own)).slower == slower
+
+
+def test_too_few_rounds_for_a_verdict_are_told() -> None:
+    row = row_of([1.2, 1.3], [1.0, 1.0])
+    assert (row.interval, row.speedup_interval, row.as_json()["speedup_interval"]) == (None, None, None)
+    lines = advice(Result([row], {}, Machine("cpu", {}, (8, 8)), {}))
+    assert lines == ["to say which operators pay takes 6 rounds or more: --rounds 6"]
+
+
+def test_the_table_says_how_the_speedup_is_formed() -> None:
+    row = row_of([0.5, 0.6, 0.5, 0.4, 0.5, 0.5, 0.5], [1.0] * 7)
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(speed_table([row], Bench(rounds=7), Machine("cpu", {}, (8, 8))))
+    text = " ".join(console.export_text().split())
+    assert "2.00 1.67–2.50" in text
+    assert "speed-up: the time of none over its own in the same round, median and 95 % interval" in text
 
 
 def test_what_cannot_be_compiled_is_named_and_the_rest_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +165,10 @@ def test_where_it_pays_is_looked_for_among_larger_grids(monkeypatch: pytest.Monk
     tried = []
     monkeypatch.setattr(payoff, "SIDES", (8, 16, 24, 32, 48))
 
-    def times(side: int, *_: object) -> tuple[float, float]:
+    def times(side: int, *_: object) -> Iterator[tuple[float, float]]:
         tried.append(side)
-        return (1.0, 2.0) if side < 32 else (2.0, 1.0)  # slower at first, then faster
+        yield from [(2.0, 1.0)] * 5
+        yield (1.0, 2.0) if side < 32 else (2.0, 1.0)  # not in all rounds at first, then in all
 
     monkeypatch.setattr(payoff, "times_at", times)
     base = bigain.load("fashion-unet").network
@@ -129,7 +183,9 @@ def test_where_it_pays_is_looked_for_among_larger_grids(monkeypatch: pytest.Monk
 
 def test_one_attention_is_timed_with_and_without() -> None:
     site = payoff.acted_sites(bigain.load("fashion-unet").network, {})[0]
-    assert all(seconds > 0 for seconds in payoff.times_at(16, bigain.parse("tome(0.7)"), site, 2))
+    rounds = list(payoff.times_at(16, bigain.parse("tome(0.7)"), site, 2))
+    assert len(rounds) == 6
+    assert all(seconds > 0 for pair in rounds for seconds in pair)
 
 
 def test_bars_add_up_to_the_step() -> None:
@@ -143,7 +199,8 @@ def test_bars_add_up_to_the_step() -> None:
     ("changes", "text"),
     [
         ({"dtype": "float8"}, "no dtype 'float8'"),
-        ({"batch": 0}, "batch is a number from 1"),
+        ({"batch": 0}, "batch must be an int from 1, got 0"),
+        ({"rounds": 2.5}, "rounds must be an int from 1, got 2.5"),
         ({"model": "sd3"}, "no bundled model 'sd3'"),
         ({"operators": ("gated_merg(0.5)",)}, "did you mean 'gated_merge'"),
     ],

@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -73,9 +76,18 @@ def test_exif_rotation(tmp_path) -> None:
     ("image", "text"),
     [
         ("nowhere.png", "cannot read nowhere.png"),
-        (np.zeros((4, 4)), "uint8"),
-        (torch.zeros(3, 8, 8), r"\(3, 16, 16\)"),
-        (torch.full((3, 16, 16), 2.0), r"in \[-1, 1\]"),
+        (np.zeros((4, 4), np.int64), r"got int64 \(4, 4\): if its values are 0 to 255, convert it to uint8"),
+        (np.full((4, 4), 255.0), r"must be in \[0, 1\], got 255 to 255; divide it by 255"),
+        (np.full((4, 4), -1.0), r"must be in \[0, 1\], got -1 to -1; scale it to \[0, 1\], or give a float tensor"),
+        (np.full((4, 4), np.nan), r"must be in \[0, 1\], got NaN or infinite values"),
+        (np.zeros((0, 4), np.uint8), r"got uint8 \(0, 4\)"),
+        (np.zeros((5, 6, 7), np.uint8), r"\(h, w, 1 | 3 | 4\); got uint8 \(5, 6, 7\)"),
+        (np.zeros((2, 4, 4, 3), np.uint8), r"give a list of images; got a batch of shape \(2, 4, 4, 3\)"),
+        (np.zeros((1, 1, 1, 4, 4), np.uint8), r"got uint8 \(1, 1, 1, 4, 4\)"),
+        (torch.zeros(3, 8, 8), r"\(3, 16, 16\) in \[-1, 1\]; got \(3, 8, 8\): for another size give a path"),
+        (torch.full((3, 16, 16), 2.0), r"in \[-1, 1\]; got 2 to 2: for values from 0 to 255 give image / 127.5 - 1"),
+        (torch.full((3, 16, 16), -2.0), r"in \[-1, 1\]; got -2 to -2$"),
+        (torch.full((3, 16, 16), torch.nan), "got NaN or infinite values"),
     ],
 )
 def test_bad_images(image: object, text: str) -> None:
@@ -91,6 +103,49 @@ def test_truncated_file(tmp_path) -> None:
         to_tensor(tmp_path / "a.png", COLOUR)
 
 
-def test_not_an_image() -> None:
-    with pytest.raises(TypeError, match="got int"):
-        to_tensor(3, COLOUR)
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "got int$"),
+        (None, "got NoneType$"),
+        ({"image": 1}, "got a dict; take the image out of it"),
+        ([1, 2], "got a list; give its images one by one, or its numbers as a numpy array"),
+        ((i for i in range(2)), "got a generator; give its images one by one"),
+        (b"\x89PNG", "got bytes; open it with PIL.Image.open"),
+    ],
+    ids=str,
+)
+def test_not_an_image(value: object, text: str) -> None:
+    with pytest.raises(TypeError, match=f"an image is a path, a PIL image, an array or a tensor; {text}"):
+        to_tensor(value, COLOUR)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"a\.png as an image: it is no regular file"):
+        to_tensor(tmp_path / "a.png", COLOUR)
+
+
+def test_arrays_of_all_kinds_agree() -> None:
+    """Floats in [0, 1], channels first or last, with one channel or none: the image of the bytes."""
+    pixels = np.random.default_rng(4).integers(0, 256, (20, 24, 3), dtype=np.uint8)
+    wanted = to_tensor(pixels, COLOUR)
+    tensor = torch.from_numpy(pixels)
+    first = pixels.transpose(2, 0, 1)
+    for same in (pixels / 255, (pixels / 255).astype(np.float32), first, first / 255, tensor, tensor.permute(2, 0, 1)):
+        assert torch.equal(to_tensor(same, COLOUR), wanted)
+    grey = pixels[..., 0]
+    for same in (grey / 255, grey[..., None], grey[None], torch.from_numpy(grey)):
+        assert torch.equal(to_tensor(same, GREY), to_tensor(grey, GREY))
+
+
+def test_bools_are_black_and_white() -> None:
+    mask = np.arange(28 * 28).reshape(28, 28) % 3 == 0
+    assert torch.equal(to_tensor(mask, GREY), to_tensor(mask.astype(np.uint8) * 255, GREY))
+    assert torch.equal(to_tensor(torch.from_numpy(mask), GREY), to_tensor(mask, GREY))
+
+
+def test_where_both_orders_are_possible_the_documented_one_counts() -> None:
+    pixels = np.zeros((3, 8, 3), np.uint8)
+    pixels[..., 0] = 255  # red, channels last
+    assert (to_tensor(pixels, COLOUR)[0] == 1).all()

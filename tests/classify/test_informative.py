@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from bigain.backbones.denoiser import Condition
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.informative import measure, rival_margins
 from toys import PointDenoiser, points
@@ -58,15 +59,45 @@ def test_margins_are_of_the_nearest_rivals() -> None:
 
 def test_the_classifier_uses_what_it_measured() -> None:
     found = points(4)
-    classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)")
-    noise = 0.3 * torch.randn(found.shape, generator=torch.Generator().manual_seed(0))
-    profile = classifier.choose_trials((found + noise).clamp(-1, 1), [0, 1, 2, 3], candidates=5)
+    classifier = DiffusionClassifier(Blind(found), range(4), "exhaustive(2)")
+    images, labels = uneven(found, np.random.default_rng(0))
+    profile = classifier.choose_trials(images, labels, candidates=5)
+    assert profile.steps[0] in (700, 900)
     assert sorted(profile.steps) == [100, 300, 500, 700, 900]
     assert classifier(found[:1])[0].steps == profile.steps[:2]
 
 
+class Blind(PointDenoiser):
+    """Cannot tell the classes apart below t = 600."""
+
+    def output(self, noisy: torch.Tensor, t: torch.Tensor, condition: Condition) -> torch.Tensor:
+        seen = condition.values["points"] * (t >= 600).view(-1, 1, 1, 1)
+        return super().output(noisy, t, Condition({"points": seen}))
+
+
+def uneven(found: torch.Tensor, rng: np.random.Generator, n: int = 40) -> tuple[torch.Tensor, list[int]]:
+    """Images near their points, every fourth with the label of another."""
+    truth = rng.integers(len(found), size=n)
+    noise = torch.from_numpy(rng.normal(size=(n, *found.shape[1:]))).float()
+    labels = [int(k + 1) % len(found) if i % 4 == 0 else int(k) for i, k in enumerate(truth)]
+    return (found[truth] + 0.5 * noise).clamp(-1, 1), labels
+
+
+def test_images_that_cannot_tell_leave_the_steps_alone() -> None:
+    found = points(4)
+    classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)", trials=(7, 8))
+    with pytest.warns(UserWarning, match="the timesteps stay as they were: on these images all of them tell"):
+        classifier.choose_trials(found.repeat(4, 1, 1, 1), [0, 1, 2, 3] * 4, candidates=5)
+    assert classifier.trials == (7, 8)
+
+
 def test_bad_requests() -> None:
     classifier = DiffusionClassifier(PointDenoiser(points(3)), range(3))
+    for request in (classifier.calibrate, classifier.choose_trials):
+        with pytest.raises(ValueError, match="takes 10 labelled images or more, better 100; got 3"):
+            request(points(3), [0, 1, 2])
+        with pytest.raises(ValueError, match="must be of two classes or more; all 10 are 1"):
+            request(points(10), [1] * 10)
     with pytest.raises(ValueError, match="2 images and 1 labels"):
         classifier.choose_trials(points(2), [0])
     with pytest.raises(ValueError, match="no class 7"):

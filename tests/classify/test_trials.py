@@ -1,7 +1,8 @@
-import itertools
-
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bigain.classify.trials import Deck, Trial, check_steps, draw_noise, even_steps, fingerprint, numbered, staged_steps
 
@@ -19,12 +20,47 @@ def test_three_stages_do_not_nest() -> None:
     assert sorted(t for steps in stages for t in steps) == list(range(5, 1000, 10))
 
 
-@pytest.mark.parametrize("most", [1, 3, 7, 20, 100, 600, 1000])
-def test_even_steps_are_even(most: int) -> None:
-    steps = even_steps(1000, most)
-    assert len(steps) == most
-    gaps = [b - a for a, b in itertools.pairwise([-1 - steps[0], *steps, 1999 - steps[-1]])]  # mirrored at the ends
-    assert max(gaps) - min(gaps) <= 2
+def reference_steps(timesteps: int, count: int) -> list[int]:
+    """The reference's rule, counted out: a whole stride, begun in the middle of the first interval."""
+    stride = timesteps // count
+    found, t = [], stride // 2
+    while t < timesteps and len(found) < count:
+        found.append(t)
+        t += stride
+    return found
+
+
+def reference_stages(timesteps: int, stages: list[int]) -> list[list[int]]:
+    """The reference's stages, by position: every stride-th of all steps from the middle of the first stride."""
+    steps = reference_steps(timesteps, max(stages))
+    found: list[list[int]] = []
+    for count in stages:
+        stride = len(steps) // count
+        picked = [t for place, t in enumerate(steps) if place >= stride // 2 and (place - stride // 2) % stride == 0]
+        done = {t for stage in found for t in stage}
+        found.append([t for t in picked[:count] if t not in done])
+    return found
+
+
+@given(st.integers(1, 1200).flatmap(lambda most: st.tuples(st.integers(1, most), st.just(most))))
+def test_even_steps_are_the_references(numbers: tuple[int, int]) -> None:
+    count, timesteps = numbers
+    steps = even_steps(timesteps, count)
+    assert steps == reference_steps(timesteps, count)
+    assert len(set(steps)) == count
+    assert all(0 <= t < timesteps for t in steps)
+
+
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=4, unique=True), st.integers(400, 1100))
+def test_stages_are_the_references(stages: list[int], timesteps: int) -> None:
+    assert staged_steps(timesteps, sorted(stages)) == reference_stages(timesteps, sorted(stages))
+
+
+@pytest.mark.parametrize(
+    ("count", "steps"), [(3, [166, 499, 832]), (7, [71, 213, 355, 497, 639, 781, 923]), (600, list(range(600)))]
+)
+def test_counts_that_do_not_divide(count: int, steps: list[int]) -> None:
+    assert even_steps(1000, count) == steps
 
 
 @pytest.mark.parametrize("most", [0, 1001])
@@ -64,6 +100,16 @@ def test_even_steps_of_a_sequence_are_shuffled_by_the_key_only() -> None:
     assert first != Deck("even", 1000, 1).stages([20])[0]
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [[25, 75], (25.0, 75.0), np.array([25, 75]), torch.tensor([25, 75]), range(25, 76, 50), np.array([25.0, 75])],
+)
+def test_steps_of_all_kinds(steps: object) -> None:
+    found = check_steps(steps, 1000)
+    assert found == (25, 75)
+    assert all(type(t) is int for t in found)
+
+
 def test_random_steps_are_uniform_and_depend_on_the_key_only() -> None:
     decks = [Deck("random", 1000, key) for key in range(200)]
     steps = [trial.t for deck in decks for stage in deck.stages((5, 20)) for trial in stage]
@@ -82,6 +128,11 @@ def test_random_steps_are_uniform_and_depend_on_the_key_only() -> None:
         ((), "sequence of time steps"),
         ((5, 1000), "from 0 to 999; got 1000"),
         ((5, 1.5), r"got 1\.5"),
+        ((5, "25"), "from 0 to 999; got '25'"),
+        ((5, None), "from 0 to 999; got None"),
+        ((5, True), "from 0 to 999; got True"),
+        (5, "sequence of time steps; got 5"),
+        ({5, 6}, "sequence of time steps; got"),
     ],
 )
 def test_bad_steps(steps: object, error: str) -> None:

@@ -33,6 +33,15 @@ def test_half_precision_is_close(backbone, operator, dtype):
     assert distance(half, full) < {torch.float16: 0.01, torch.bfloat16: 0.04}[dtype]
 
 
+@pytest.mark.parametrize("options", [{}, {"groups": 2}, {"reuse": "stage"}], ids=str)
+def test_double_precision_is_close(backbone, operator, options):
+    single, double = backbone.build(), backbone.build().double()
+    with bigain.compress(single, operator, **options), bigain.compress(double, operator, **options):
+        found, wanted = run(backbone, single), run(backbone, double)
+    assert wanted.dtype == torch.float64
+    assert distance(found, wanted) < 1e-5
+
+
 def test_rows_of_a_batch_are_independent(backbone, model, operator):
     inputs = backbone.inputs(batch=3)
     with bigain.compress(model, operator) as handle, torch.no_grad():

@@ -43,7 +43,7 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         CUDA,
         HALF,
         StandIn("--count 20", "--count 2", QUICK),
-        StandIn("--rounds 5", "--rounds 1 --operator 'gated_merge(ratio=0.7)'", QUICK),
+        StandIn("--rounds 6", "--rounds 1 --operator 'gated_merge(ratio=0.7)'", QUICK),
     ),
     "classify.md": (
         SD2,
@@ -53,7 +53,7 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         HALF,
         ONE_TRIAL,
         StandIn("classes, prompts=", 'classes, "exhaustive(1)", prompts=', QUICK),
-        StandIn(".subset(100)", ".subset(3)", QUICK),
+        StandIn(".subset(100)", ".subset(20)", QUICK),
         StandIn("candidates=20", "candidates=5", QUICK),
     ),
     "compress.md": (SD2, SDXL, DIT, CANNY, LORA, CUDA, HALF, STEPS, EAGER, OFFLOAD),

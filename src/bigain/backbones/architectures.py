@@ -1,6 +1,5 @@
 """Architectures by name, built without weights on the meta device."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +7,7 @@ import diffusers
 import torch
 from torch import Tensor, nn
 
+from bigain.backbones.configs import check_sizes, read_json
 from bigain.backbones.denoiser import TEXT_TOKENS
 from bigain.backbones.named import ARCHITECTURES, check_named
 from bigain.backbones.site import native_size
@@ -27,8 +27,11 @@ def build_meta(name_or_folder: str) -> nn.Module:
     check_named(name_or_folder)
     named = ARCHITECTURES.get(name_or_folder)
     class_name, config = named or read_config(Path(name_or_folder))
-    with torch.device("meta"):
-        return getattr(diffusers, class_name).from_config(config).eval()
+    try:
+        with torch.device("meta"):
+            return getattr(diffusers, class_name).from_config(config).eval()
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, RuntimeError) as error:
+        raise ValueError(f"{name_or_folder}: its configuration is of no {class_name} ({error})") from error
 
 
 def meta_copy(model: Any) -> nn.Module:
@@ -41,8 +44,9 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """Class name and configuration of the denoiser in a folder that diffusers wrote."""
     for place in (folder, folder / "unet", folder / "transformer"):
         if (place / "config.json").is_file():
-            config = json.loads((place / "config.json").read_text())
-            if hasattr(diffusers, config.get("_class_name", "")):
+            config = read_json(place / "config.json")
+            if hasattr(diffusers, str(config.get("_class_name", ""))):
+                check_sizes(config, place / "config.json")
                 return config["_class_name"], config
     raise ValueError(f"{folder} holds no diffusers model: expected config.json there, in unet/ or in transformer/")
 

@@ -69,6 +69,10 @@ class Denoiser(ABC):
             "call classifier.choose_trials(images, labels) with some labelled images"
         )
 
+    def class_key(self, name: str | int) -> str | int:
+        """Equal for two names of one class, such as a name and its number."""
+        return name
+
     @property
     def device(self) -> torch.device:
         return next(self.network.parameters()).device

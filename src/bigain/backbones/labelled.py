@@ -13,8 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from bigain.backbones.codec import PixelCodec
+from bigain.backbones.configs import LARGEST, check_sizes, read_json
 from bigain.backbones.denoiser import Condition, Denoiser, Frame
 from bigain.backbones.schedule import Schedule
+from bigain.checks import check_count, whole
 from bigain.registry import miss
 
 
@@ -75,7 +77,7 @@ class LabelledDenoiser(Denoiser):
         return self.codec.decode(latents.float()).sample.clamp(-1, 1)
 
     def conditions(self, classes: Sequence[str | int]) -> Condition:
-        numbers = [self._number(name) for name in classes]
+        numbers = [self.class_key(name) for name in classes]
         return self._condition(torch.tensor(numbers, dtype=torch.int64, device=self.device))
 
     def unconditional(self, rows: int) -> Condition:
@@ -92,7 +94,7 @@ class LabelledDenoiser(Denoiser):
     def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
         return self.network(noisy, t, **condition.values).sample
 
-    def _number(self, name: str | int) -> int:
+    def class_key(self, name: str | int) -> int:
         if isinstance(name, Integral) and not isinstance(name, bool):
             if not 0 <= name < len(self.classes):
                 raise ValueError(f"no class number {name}; this model has 0..{len(self.classes) - 1}")
@@ -125,17 +127,30 @@ def save_labelled(folder: Path, denoiser: LabelledDenoiser, family: str) -> None
     (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
 
 
+def check_frame(frame: Frame, stride: object) -> None:
+    """Sizes of images, in pixels."""
+    check_count("frame.size", frame.size, LARGEST["sample_size"])
+    check_count("stride", stride, frame.size)
+    if frame.channels not in (1, 3):
+        raise ValueError(f"frame.channels must be 1 or 3, got {frame.channels!r}")
+    if not 0 <= (-1 if whole(frame.padding) is None else frame.padding) <= frame.size:
+        raise ValueError(f"frame.padding must be an int from 0 to {frame.size}, got {frame.padding!r}")
+
+
 MODEL_CLASSES = {"dit": "DiTTransformer2DModel", "unet": "UNet2DConditionModel"}
 
 
 def load_labelled(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> LabelledDenoiser:
     """A bundled model from its folder: safetensors and JSON only, nothing is unpickled or fetched."""
+    if (folder / "model" / "config.json").is_file():
+        check_sizes(read_json(folder / "model" / "config.json"), folder / "model" / "config.json")
     try:
-        config = json.loads((folder / CONFIG).read_text())
+        config = read_json(folder / CONFIG)
         model_class = getattr(diffusers, MODEL_CLASSES[config["family"]])
         model = model_class.from_pretrained(folder / "model", torch_dtype=dtype, local_files_only=True)
         prompts = load_file(folder / PROMPTS)["prompts"].to(dtype) if (folder / PROMPTS).is_file() else None
         classes, frame, schedule = config["classes"], Frame(**config["frame"]), Schedule(**config["schedule"])
+        check_frame(frame, config["stride"])
         steps = config["informative"]
     except (KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
         raise ValueError(f"{folder} is not a whole bigain model ({error}); fetch or train it again") from error

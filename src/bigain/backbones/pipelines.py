@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from bigain.backbones.configs import check_sizes, read_json
 from bigain.backbones.denoiser import Condition, Denoiser, Frame
 from bigain.backbones.schedule import Schedule
 from bigain.backbones.site import native_size
@@ -156,7 +157,7 @@ class DiTDenoiser(PipelineDenoiser):
     guidance = 4.0
 
     def conditions(self, classes: Sequence[str | int]) -> Condition:
-        labels = torch.tensor([self._number(name) for name in classes], dtype=torch.int64, device=self.device)
+        labels = torch.tensor([self.class_key(name) for name in classes], dtype=torch.int64, device=self.device)
         return Condition({"class_labels": labels})
 
     def unconditional(self, rows: int) -> Condition:
@@ -166,7 +167,7 @@ class DiTDenoiser(PipelineDenoiser):
     def _count(self) -> int:
         return int(self.network.config.num_embeds_ada_norm)
 
-    def _number(self, name: str | int) -> int:
+    def class_key(self, name: str | int) -> int:
         names = self.pipeline.labels
         if isinstance(name, str):
             if name not in names:
@@ -272,6 +273,9 @@ def check_files(folder: Path, index: dict[str, Any]) -> None:
     family = PIPELINES[index["_class_name"]]
     parts = [name for name, library in listed_parts(index).items() if library and (folder / name).is_dir()]
     check_parts(str(folder), family, parts)
+    for file in sorted(folder.glob("*/*config.json")):
+        if file.parent.name in (*family.models[:1], "vae", "scheduler"):
+            check_sizes(read_json(file), file)
     for part in family.models:
         if not any((folder / part).glob("*.safetensors")):
             pickled = ", ".join(path.name for path in sorted((folder / part).glob("*.bin")))

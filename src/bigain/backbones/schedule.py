@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bigain.backbones.configs import check_sizes
 from bigain.registry import miss
 
 TIMESTEPS = 1000
@@ -31,6 +32,7 @@ class Schedule:
     settings: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_sizes({"num_train_timesteps": self.timesteps}, "the noise schedule")
         if self.beta_schedule not in (*BETAS, "flow"):
             raise ValueError(miss("beta schedule", self.beta_schedule, (*BETAS, "flow")))
         if self.prediction not in PREDICTIONS:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from torch import nn
 
+from bigain.backbones.configs import check_sizes
+from bigain.checks import set_plain_ints, whole
 from bigain.registry import miss, parse_call
 
 Kind = Literal["self", "cross", "mlp"]
@@ -49,8 +51,13 @@ class Where:
             if kind not in KINDS:
                 raise ValueError(miss("module", kind, KINDS))
         for name in ("level", "tokens", "index"):
-            if not all(type(value) is int for value in several(getattr(self, name))):
-                raise TypeError(f"{name} is an int or several; got {getattr(self, name)!r}")
+            choice = getattr(self, name)
+            values = several(choice)
+            if any(whole(value) is None for value in values):
+                raise TypeError(f"{name} is an int or several; got {choice!r}")
+            if isinstance(choice, Iterable) and not isinstance(choice, range):
+                object.__setattr__(self, name, values)  # arrays and lists as tuples
+        set_plain_ints(self, ("level", "tokens", "index"))
         if self.only is not None and not callable(self.only):
             raise TypeError(f"only is a function of a Site, got {self.only!r}")
 
@@ -121,7 +128,9 @@ def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], mod
 
 def native_size(model: Any) -> tuple[int, int]:
     """Height and width of the latents that a model was made for; a ControlNet does not say, so SD's."""
-    sides = several(model.config.get("sample_size") or 64)
+    size = model.config.get("sample_size")
+    sides = several(64 if size is None else size)
+    check_sizes({"sample_size": sides}, f"the configuration of {type(model).__name__}")
     return sides[0], sides[-1]
 
 

@@ -1,6 +1,6 @@
 """From which size on an operator saves more than it costs, at one attention."""
 
-import statistics
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bigain.backbones.architectures import meta_copy
 from bigain.backbones.site import Site, native_size
+from bigain.bench.ratios import FEWEST_ROUNDS
 from bigain.bench.stopwatch import seconds_of
 from bigain.compression import compress
 from bigain.hooks import site_hooks
@@ -17,7 +18,6 @@ from bigain.status import channels
 from bigain.tokens.grid import Grid
 
 SIDES = (16, 24, 32, 48, 64, 96, 128)
-ROUNDS = 3
 
 
 def acted_sites(model: nn.Module, options: dict[str, Any]) -> list[Site]:
@@ -36,29 +36,27 @@ def grid_side(site: Site, model: nn.Module, latent: tuple[int, int] | None) -> i
 
 
 def pays_from(operator: Operator, site: Site, now: int, batch: int) -> int | None:
-    """The side of the smallest larger grid where the attention is faster with the operator than without, or None."""
+    """The side of the smallest larger grid where the attention is faster with the operator than without, or None.
+
+    Faster is what is so in each of six rounds, which is the sign test; the first round that is not ends a size.
+    """
     for side in (side for side in SIDES if side > now):
-        dense, compressed = times_at(side, operator, site, batch)
-        if compressed < dense:
+        if all(compressed < dense for dense, compressed in times_at(side, operator, site, batch)):
             return side
     return None
 
 
-def times_at(side: int, operator: Operator, site: Site, batch: int) -> tuple[float, float]:
-    """Seconds without and with the operator, medians of interleaved rounds."""
+def times_at(side: int, operator: Operator, site: Site, batch: int) -> Iterator[tuple[float, float]]:
+    """Seconds without and with the operator in each of the interleaved rounds, after one to warm up."""
     module: Any = site.module
     weight = next(module.parameters())
     x = torch.randn(batch, side * side, channels(site), device=weight.device, dtype=weight.dtype)
     call = Call(Grid(side, side), draw_key=torch.zeros(1, dtype=torch.int64, device=weight.device))
-    rounds = [
-        (
-            seconds_of(lambda: module(x), weight.device),
-            seconds_of(lambda: compressed_attention(module, operator, x, call), weight.device),
-        )
-        for _ in range(ROUNDS + 1)
-    ]
-    dense, compressed = zip(*rounds[1:], strict=True)
-    return statistics.median(dense), statistics.median(compressed)
+    for number in range(FEWEST_ROUNDS + 1):
+        dense = seconds_of(lambda: module(x), weight.device)
+        compressed = seconds_of(lambda: compressed_attention(module, operator, x, call), weight.device)
+        if number:
+            yield dense, compressed
 
 
 def compressed_attention(module: Any, operator: Operator, x: Tensor, call: Call) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from bigain.backbones.denoiser import Denoiser
 from bigain.backbones.family import family_of
 from bigain.backbones.site import Site
+from bigain.checks import whole
 from bigain.classify.images import to_tensor
 from bigain.compression import compress
 from bigain.hooks import site_hooks
@@ -105,9 +106,9 @@ def check_request(denoiser: Denoiser, operators: Sequence[str], t: int, draws: i
     if isinstance(operators, str) or not operators:
         raise ValueError(f"operators is a list of one operator or more; got {operators!r}")
     steps = denoiser.schedule.timesteps
-    if type(t) is not int or not 0 <= t < steps:
+    if whole(t) is None or not 0 <= t < steps:
         raise ValueError(f"t is a time step from 0 (an image) to {steps - 1} (noise); got {t!r}")
-    if type(draws) is not int or draws < 1:
+    if whole(draws) is None or draws < 1:
         raise ValueError(f"draws is a number of noise draws from 1; got {draws!r}")
 
 

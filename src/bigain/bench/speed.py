@@ -7,29 +7,29 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 
 from bigain.backbones.architectures import Inputs, build_random, example_inputs, meta_copy
 from bigain.backbones.denoiser import TEXT_TOKENS
-from bigain.backbones.family import family_of
 from bigain.backbones.named import ARCHITECTURES
 from bigain.backbones.site import native_size
 from bigain.bench.cost import count_flops
 from bigain.bench.memory import peak_bytes
 from bigain.bench.payoff import acted_sites, grid_side, pays_from
+from bigain.bench.peer import PEER, has_peer, peer_patch
+from bigain.bench.ratios import compared
 from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_tomesd
+from bigain.checks import check_count
 from bigain.compression import compress
 from bigain.loading import load_denoiser
-from bigain.metrics.intervals import Estimate, median_interval
+from bigain.metrics.intervals import Estimate
 from bigain.operators.base import parse
 from bigain.registry import miss, parse_call
 
-NONE, PEER = "none", "tomesd"
+NONE = "none"
 OPERATORS = (
     "tomesd(ratio=0.7)",
     "tome(ratio=0.7)",
@@ -63,8 +63,7 @@ class Bench:
         if self.dtype not in DTYPES:
             raise ValueError(miss("dtype", self.dtype, DTYPES))
         for name in ("batch", "rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is a number from 1; got {getattr(self, name)}")
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,20 @@ class Measured:
     to_eager: Estimate | None = None  # compiled only
     peak_bytes: int | None = None  # allocated at once during a step, beyond the weights; eager only
     parts: dict[str, float] | None = None  # of PARTS, in one step; eager only
+    interval: tuple[float, float] | None = None  # of `to_none`, 95 %; none below six rounds
 
     @property
     def speedup(self) -> float:
         return 1 / self.to_none
+
+    @property
+    def speedup_interval(self) -> tuple[float, float] | None:
+        return None if self.interval is None else (1 / self.interval[1], 1 / self.interval[0])
+
+    @property
+    def slower(self) -> bool:
+        """Slower than uncompressed, beyond the noise between rounds."""
+        return self.interval is not None and self.interval[0] > 1
 
     @property
     def overhead(self) -> float | None:
@@ -94,7 +103,8 @@ class Measured:
 
     def as_json(self) -> dict[str, Any]:
         to_eager = self.to_eager and self.to_eager.as_json()
-        return asdict(self) | {"speedup": self.speedup, "overhead": self.overhead, "to_eager": to_eager}
+        speedup = {"speedup": self.speedup, "speedup_interval": self.speedup_interval}
+        return asdict(self) | speedup | {"overhead": self.overhead, "to_eager": to_eager}
 
 
 class Machine(NamedTuple):
@@ -161,7 +171,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     flops = {name: flops_of(name, base, bench, text_tokens) for name in names}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
     rows.sort(key=lambda row: row.mode == "compiled")
-    slow = [row.name for row in rows if row.mode == "eager" and row.to_none > 1 and not row.name.startswith(PEER)]
+    slow = [row.name for row in rows if row.mode == "eager" and row.slower and not row.name.startswith(PEER)]
     site = acted_sites(base, bench.options)[0]
     now = grid_side(site, base, bench.latent)
     pays = {}
@@ -201,9 +211,9 @@ def base_model(bench: Bench) -> tuple[nn.Module, int]:
 
 
 def runnable(model: nn.Module) -> list[str]:
-    """tomesd only knows U-Nets, and is there only if it is installed."""
-    has_peer = find_spec(PEER) is not None and "UNet2DConditionModel" in family_of(model).models
-    return [name for name in OPERATORS if has_peer or not name.startswith(PEER)]
+    """All operators, and tomesd where it can run."""
+    peer = has_peer(model)
+    return [name for name in OPERATORS if peer or not name.startswith(PEER)]
 
 
 def twin(model: nn.Module) -> nn.Module:
@@ -223,18 +233,6 @@ def attached(name: str, base: nn.Module, bench: Bench) -> Runner:
     elif name != NONE:
         compress(model, name, **bench.options)
     return Runner(name, "eager", model, model)
-
-
-def peer_patch(model: nn.Module, name: str) -> None:
-    """tomesd by the same way of writing: tomesd(ratio=0.7)."""
-    if find_spec(PEER) is None:
-        raise ValueError(f"{name} needs tomesd: pip install tomesd")
-    if "UNet2DConditionModel" not in family_of(model).models:
-        raise ValueError(f"{name} only works on U-Nets; {type(model).__name__} is none")
-    import tomesd
-
-    _, args, kwargs = parse_call(name, "peer")
-    tomesd.apply_patch(model, *args, **kwargs)
 
 
 def flops_of(name: str, base: nn.Module, bench: Bench, text_tokens: int) -> int:
@@ -276,28 +274,18 @@ def measured(
     own = times[runner.name, runner.mode]
     peer = next((name for name, _ in times if name.startswith(PEER)), None)
     low, middle, high = statistics.quantiles(own, n=4) if len(own) > 1 else own * 3
+    to_none = compared(own, times[NONE, runner.mode])
     return Measured(
         name=runner.name,
         mode=runner.mode,
         seconds=middle,
         quartiles=(low, high),
-        to_none=paired(own, times[NONE, runner.mode]),
-        to_tomesd=paired(own, times[peer, runner.mode]) if peer and (peer, runner.mode) in times else None,
+        to_none=to_none.value,
+        to_tomesd=compared(own, times[peer, runner.mode]).value if peer and (peer, runner.mode) in times else None,
         flops=flops[runner.name],
         bound=flops[NONE] / flops[runner.name],
         to_eager=compared(own, times[runner.name, "eager"]) if runner.mode == "compiled" else None,
         peak_bytes=found.peak,
         parts=found.parts,
+        interval=to_none.interval,
     )
-
-
-def ratios(own: list[float], other: list[float]) -> list[float]:
-    return [a / b for a, b in zip(own, other, strict=True)]
-
-
-def paired(own: list[float], other: list[float]) -> float:
-    return statistics.median(ratios(own, other))
-
-
-def compared(own: list[float], other: list[float]) -> Estimate:
-    return median_interval(np.array(ratios(own, other)))

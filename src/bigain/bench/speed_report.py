@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from bigain.bench.ratios import FEWEST_ROUNDS
 from bigain.bench.speed import NONE, Bench, Machine, Measured, Result
 from bigain.bench.stopwatch import PARTS
 from bigain.plots.style import new_figure, styled
@@ -22,14 +23,20 @@ def title(bench: Bench, machine: Machine) -> str:
 
 def speed_table(rows: list[Measured], bench: Bench, machine: Machine) -> Table:
     """A step: its time, how many times as fast as uncompressed it is, and what FLOPs allow."""
-    caption = f"medians of {bench.rounds} interleaved rounds; speed-up: times as fast as none; allowed: by the FLOPs"
-    table = new_table(title(bench, machine), caption, ("ms", "quartiles", "speed-up", "allowed", "to tomesd"))
+    caption = (
+        f"ms: medians of {bench.rounds} interleaved rounds. speed-up: the time of none over its own in the same round, "
+        "median and 95 % interval, so it need not be the ratio of two ms. allowed: by the FLOPs. to tomesd: its time "
+        "over that of tomesd in the same round, median"
+    )
+    heads = ("ms", "quartiles", "speed-up", "95 %", "allowed", "to tomesd")
+    table = new_table(title(bench, machine), caption, heads)
     for row in rows:
         table.add_row(
             name_of(row),
             milliseconds(row.seconds),
             "–".join(milliseconds(end) for end in row.quartiles),
             f"{row.speedup:.2f}",
+            "–".join(f"{end:.2f}" for end in row.speedup_interval or ()),
             f"{row.bound:.2f}",
             f"{row.to_tomesd:.2f}" if row.to_tomesd else "",
         )
@@ -80,15 +87,21 @@ def speed_json(found: Result, bench: Bench) -> dict[str, Any]:
 
 
 def advice(found: Result) -> list[str]:
-    """One line for each operator that costs more than it saves, or cannot be compiled."""
+    """One line for each operator that costs more than it saves, or cannot be compiled.
+
+    Slower is what is slower beyond the noise; with too few rounds to know, a line says how many it takes.
+    """
     lines = [f"{name} cannot be compiled: {reason}" for name, reason in found.failed.items()]
+    if any(row.name != NONE and row.interval is None for row in found.rows):
+        lines.append(f"to say which operators pay takes {FEWEST_ROUNDS} rounds or more: --rounds {FEWEST_ROUNDS}")
     for row in found.rows:
         if row.mode == "eager" and row.name in found.pays:
             side = found.pays[row.name]
             from_there = f"from {side}x{side} tokens on" if side else "at no size that was tried"
+            noise = "[{:.2f}, {:.2f}]".format(*row.interval or (row.to_none,) * 2)
             lines.append(
-                f"{row.name} costs more than it saves here ({row.to_none:.2f} of the time without); at this width of "
-                f"the tokens it pays {from_there}"
+                f"{row.name} costs more than it saves here ({row.to_none:.2f} {noise} of the time without); at this "
+                f"width of the tokens it pays {from_there}"
             )
     return lines
 

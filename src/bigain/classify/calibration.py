@@ -7,6 +7,9 @@ from scipy.optimize import minimize_scalar
 
 from bigain.classify.decision import probabilities
 
+SEARCHED = (-12.0, 6.0)  # logarithms of the smallest and the largest change of the scale
+EDGE = 0.1  # a fit this near to an end of them has found no optimum
+
 
 class Calibration(NamedTuple):
     """What `calibrate` did: the factor on the paired differences, and the calibration error before and after."""
@@ -15,6 +18,7 @@ class Calibration(NamedTuple):
     ece_before: float
     ece_after: float
     n: int
+    kept: str = ""  # why the scale stayed as it was, where it did
 
 
 class Fit(NamedTuple):
@@ -26,8 +30,24 @@ class Fit(NamedTuple):
 
 def calibrate(gaps: np.ndarray, truth: np.ndarray, scale: float) -> Calibration:
     """(n, K) gaps to the winner, (n,) true classes, the scale until now -> what the best scale does."""
-    found = fit_scale(gaps, truth, scale).scale
-    return Calibration(found, calibration_error(gaps, truth, scale), calibration_error(gaps, truth, found), len(truth))
+    fitted = fit_scale(gaps, truth, scale).scale
+    kept = why_kept(gaps, truth, np.log(fitted / scale))
+    found = scale if kept else fitted
+    before, after = (calibration_error(gaps, truth, one) for one in (scale, found))
+    return Calibration(found, before, after, len(truth), kept)
+
+
+def why_kept(gaps: np.ndarray, truth: np.ndarray, change: float) -> str:
+    """Why these images cannot tell the scale, or nothing; `change` is the logarithm of what a fit does to it."""
+    right = int((gaps.argmin(1) == truth).sum())
+    if right == len(truth):
+        return f"all {right} images are classified right, which tells no temperature; give more images, or harder ones"
+    if right == 0:
+        return f"none of {len(truth)} images is classified right; are the labels in the order of the images?"
+    low, high = SEARCHED
+    if change < low + EDGE or change > high - EDGE:
+        return f"the fit on {len(truth)} images runs away; give more images"
+    return ""
 
 
 def fit_scale(gaps: np.ndarray, truth: np.ndarray, near: float) -> Fit:
@@ -38,7 +58,8 @@ def fit_scale(gaps: np.ndarray, truth: np.ndarray, near: float) -> Fit:
         return float(-np.log(chances[np.arange(len(truth)), truth].clip(1e-12)).mean())
 
     centre = np.log(near)
-    found = minimize_scalar(loss, bounds=(centre - 12, centre + 6), method="bounded")
+    low, high = SEARCHED
+    found = minimize_scalar(loss, bounds=(centre + low, centre + high), method="bounded")
     return Fit(float(np.exp(found.x)), float(found.fun))
 
 

@@ -12,13 +12,15 @@ from torch import Tensor
 from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
 from bigain.backbones.probe import same_input
 from bigain.backbones.prompts import PromptTable, can_remember
+from bigain.checks import check_seed
 from bigain.classify.board import Board, Policy
 from bigain.classify.calibration import Calibration, calibrate
 from bigain.classify.decision import Decision, distances, paired_margin, probabilities, ranking
 from bigain.classify.images import to_tensor
 from bigain.classify.incoming import Unreadable, each_image, readable
-from bigain.classify.informative import Profile, measure
-from bigain.classify.policies import Exhaustive, Stages, parse_policy
+from bigain.classify.informative import Profile, measure, order_is_chance
+from bigain.classify.inputs import as_denoiser, check_batch_size, check_classes, check_different, check_labels
+from bigain.classify.policies import Exhaustive, as_policy
 from bigain.classify.template import check_template
 from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint
 from bigain.registry import miss
@@ -64,8 +66,8 @@ class DiffusionClassifier:
 
     def __init__(
         self,
-        denoiser: Denoiser,
-        classes: Sequence[str | int],
+        denoiser: Denoiser | Any,
+        classes: Iterable[str | int],
         policy: Policy | str | None = None,
         *,
         prompts: str = "{}",
@@ -75,16 +77,19 @@ class DiffusionClassifier:
         batch_size: int | str = "auto",
         remember_prompts: bool = True,
     ) -> None:
+        denoiser = as_denoiser(denoiser)
         self.denoiser = denoiser
         self.classes = check_classes(classes)
-        self.policy: Policy = parse_policy(policy) if isinstance(policy, str) else policy or Stages()
-        if loss not in LOSSES:
+        self.policy: Policy = as_policy(policy)
+        if loss not in tuple(LOSSES):
             raise ValueError(miss("loss", loss, LOSSES))
         self.loss: Loss = loss
-        self.seed = seed
-        self.trials = check_steps(denoiser.measured_steps() if trials == "informative" else trials, self.timesteps)
+        self.seed = check_seed(seed)
+        measured = isinstance(trials, str) and trials == "informative"
+        self.trials = check_steps(denoiser.measured_steps() if measured else trials, self.timesteps)
         self.batch_size = check_batch_size(batch_size, denoiser)
         check_template(prompts)
+        check_different(self.classes, denoiser)
         self.condition = denoiser.conditions(
             [prompts.replace("{}", name) if isinstance(name, str) else name for name in self.classes]
         )
@@ -127,16 +132,21 @@ class DiffusionClassifier:
             active = [a for a in active if a.wanted is not None]
 
     def calibrate(self, images: Sequence[Any], labels: Sequence[str | int]) -> Calibration:
-        """Fit the temperature of the probabilities on held-out images, and say what it did."""
-        truth = self._truth(images, labels)
+        """Fit the temperature of the probabilities on held-out images, and say what it did.
+
+        Where the images cannot tell it, because all or none are classified right, it stays and a warning says so.
+        """
+        truth = check_labels(self.classes, len(images), labels)
         gaps = np.stack([distances(d.errors, d.ranking) for d in self(images)])
         result = calibrate(gaps, truth, self.scale)
+        if result.kept:
+            warnings.warn(f"the probabilities stay as they were: {result.kept}", stacklevel=2)
         self.scale = result.scale
         return result
 
     def choose_trials(self, images: Sequence[Any], labels: Sequence[str | int], candidates: int = 20) -> Profile:
         """Measure on labelled images which of the evenly spaced time steps tell classes apart, and use those first."""
-        truth = self._truth(images, labels)
+        truth = check_labels(self.classes, len(images), labels)
         steps = even_steps(self.timesteps, candidates)
         policy, trials = self.policy, self.trials
         self.policy, self.trials = Exhaustive(candidates), tuple(steps)
@@ -145,16 +155,15 @@ class DiffusionClassifier:
         finally:
             self.policy, self.trials = policy, trials
         found = measure(errors, truth, tuple(steps))
+        if order_is_chance(errors, truth):
+            warnings.warn(
+                "the timesteps stay as they were: on these images all of them tell the classes apart equally well; "
+                "give more images, or harder ones",
+                stacklevel=2,
+            )
+            return found
         self.trials = found.steps
         return found
-
-    def _truth(self, images: Sequence[Any], labels: Sequence[str | int]) -> np.ndarray:
-        if len(images) != len(labels) or not len(images):
-            raise ValueError(f"each image needs a label; got {len(images)} images and {len(labels)} labels")
-        strange = [label for label in labels if label not in self.classes]
-        if strange:
-            raise ValueError(miss("class", strange[0], [str(name) for name in self.classes]))
-        return np.array([self.classes.index(label) for label in labels])
 
     @property
     def timesteps(self) -> int:
@@ -247,26 +256,6 @@ def first_batch(work: list[Work], size: int) -> list[Work]:
 
 def out_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-def check_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
-    found = tuple(int(name) if isinstance(name, np.integer) else name for name in classes)
-    if isinstance(classes, str) or len(found) < 2:
-        raise ValueError(f"classification needs two classes or more; got {classes!r}")
-    twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
-    if twice:
-        raise ValueError(
-            f"each class may come once; more than once came {', '.join(map(repr, sorted(twice, key=str)))}"
-        )
-    return found
-
-
-def check_batch_size(size: int | str, denoiser: Denoiser) -> int:
-    if size == "auto":
-        return denoiser.rows_at_once()
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ValueError(f'batch_size is a number of rows from 1, or "auto"; got {size!r}')
-    return size
 
 
 def check_finite(item: Work, errors: np.ndarray, classes: tuple[str | int, ...]) -> None:

@@ -1,6 +1,8 @@
 """Images from whatever the user has: paths, PIL images, arrays, tensors."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from io import IOBase
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,15 @@ from torch.nn import functional as F
 from bigain.backbones.denoiser import Frame
 
 MODES = {1: "L", 3: "RGB"}
+CHANNELS = (1, 3, 4)
+SLACK = 1e-3  # what rounding may put outside of the range of floats
 
 
 def to_tensor(image: Any, frame: Frame) -> Tensor:
     """One image as the model wants it: EXIF rotation, transparency over white, short side, centre crop, padding.
 
-    -> (c, s, s) in [-1, 1]. A float tensor is (c, s, s) in [-1, 1] already; arrays and other tensors are uint8.
+    -> (c, s, s) in [-1, 1]. A float tensor is (c, s, s) in [-1, 1] already. Arrays are (h, w) or (h, w, 1 | 3 | 4), of
+    uint8, bool, or floats in [0, 1]; other tensors are uint8 or bool, (h, w) or (1 | 3 | 4, h, w).
     """
     if isinstance(image, Tensor) and image.is_floating_point():
         return float_tensor(image, frame)
@@ -34,25 +39,72 @@ def to_tensors(images: Sequence[Any], frame: Frame) -> Tensor:
 
 
 def to_pil(image: Any) -> Image.Image:
-    if isinstance(image, str | Path):
-        try:
-            with Image.open(image) as opened:
-                opened.load()
-                return ImageOps.exif_transpose(opened)
-        except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
-            raise ValueError(f"cannot read {image} as an image: {error}") from error
+    if isinstance(image, str | os.PathLike):
+        return open_image(Path(image))
     if isinstance(image, Image.Image):
         return ImageOps.exif_transpose(image)
-    array = image.cpu().numpy() if isinstance(image, Tensor) else image
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"an image is a path, a PIL image, an array or a tensor; got {type(image).__name__}")
-    if isinstance(image, Tensor) and array.ndim == 3:
-        array = np.moveaxis(array, 0, -1)
+    if isinstance(image, Tensor):
+        return from_array(image.detach().cpu().numpy(), channels_first=True)
+    if isinstance(image, np.ndarray):
+        return from_array(image, channels_first=False)
+    raise TypeError(f"an image is a path, a PIL image, an array or a tensor; got {no_image(image)}")
+
+
+def no_image(value: Any) -> str:
+    """What came instead of an image, and what to do about it."""
+    if isinstance(value, Mapping):
+        return f"a {type(value).__name__}; take the image out of it"
+    if isinstance(value, bytes | bytearray | IOBase):
+        return f"{type(value).__name__}; open it with PIL.Image.open"
+    if isinstance(value, Iterable):
+        return f"a {type(value).__name__}; give its images one by one, or its numbers as a numpy array"
+    return type(value).__name__
+
+
+def open_image(path: Path) -> Image.Image:
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(f"cannot read {path} as an image: it is no regular file")  # a pipe would be waited for
+    try:
+        with Image.open(path) as opened:
+            opened.load()
+            return ImageOps.exif_transpose(opened)
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
+        raise ValueError(f"cannot read {path} as an image: {error}") from error
+
+
+def from_array(array: np.ndarray, *, channels_first: bool) -> Image.Image:
+    """(h, w), (h, w, c) or (c, h, w); where both orders are possible, `channels_first` says which one is meant."""
+    if array.ndim == 4:
+        raise ValueError(f"give a list of images; got a batch of shape {array.shape} as one image")
+    if array.ndim == 3:
+        first, last = (array.shape[axis] in CHANNELS for axis in (0, -1))
+        if first and (channels_first or not last):
+            array = np.moveaxis(array, 0, -1)
+    if array.ndim not in (2, 3) or not array.size or (array.ndim == 3 and array.shape[-1] not in CHANNELS):
+        raise ValueError(f"an array is uint8, (h, w) or (h, w, 1 | 3 | 4); got {array.dtype} {array.shape}")
     if array.ndim == 3 and array.shape[-1] == 1:
         array = array[..., 0]
-    if array.dtype != np.uint8 or array.ndim not in (2, 3) or not array.size:
-        raise ValueError(f"an array is uint8, (h, w) or (h, w, 1 | 3 | 4); got {array.dtype} {array.shape}")
-    return Image.fromarray(array)
+    return Image.fromarray(np.ascontiguousarray(to_bytes(array)))
+
+
+def to_bytes(array: np.ndarray) -> np.ndarray:
+    """uint8 as it is; bools and floats in [0, 1] scaled: any shape -> same."""
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8) * 255
+    if not np.issubdtype(array.dtype, np.floating):
+        raise ValueError(
+            f"an array is uint8, or floats in [0, 1]; got {array.dtype} {array.shape}: if its values are 0 to 255, "
+            "convert it to uint8"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"an array of floats must be in [0, 1], got NaN or infinite values in {array.shape}")
+    low, high = float(array.min()), float(array.max())
+    if low < -SLACK or high > 1 + SLACK:
+        advice = "divide it by 255" if low >= 0 else "scale it to [0, 1], or give a float tensor in [-1, 1]"
+        raise ValueError(f"an array of floats must be in [0, 1], got {low:.3g} to {high:.3g}; {advice}")
+    return (array.astype(np.float64).clip(0, 1) * 255).round().astype(np.uint8)
 
 
 def fit(picture: Image.Image, frame: Frame) -> Image.Image:
@@ -77,9 +129,17 @@ def fit(picture: Image.Image, frame: Frame) -> Image.Image:
 
 
 def float_tensor(image: Tensor, frame: Frame) -> Tensor:
+    """What is in the model's own size and range already: (c, s, s) -> same, float32."""
     side = frame.size + 2 * frame.padding
     if image.shape != (frame.channels, side, side):
-        raise ValueError(f"a float tensor is ({frame.channels}, {side}, {side}) in [-1, 1]; got {tuple(image.shape)}")
-    if not (image.min() >= -1.001 and image.max() <= 1.001):
-        raise ValueError(f"a float tensor is in [-1, 1]; got {image.min():.3g} to {image.max():.3g}")
+        raise ValueError(
+            f"a float tensor is ({frame.channels}, {side}, {side}) in [-1, 1]; got {tuple(image.shape)}: for another "
+            "size give a path, a PIL image or uint8, which are resized"
+        )
+    if not image.isfinite().all():
+        raise ValueError("a float tensor is in [-1, 1]; got NaN or infinite values")
+    low, high = (float(end) for end in image.detach().aminmax())
+    if low < -1 - SLACK or high > 1 + SLACK:
+        advice = ": for values from 0 to 255 give image / 127.5 - 1" if low >= 0 else ""
+        raise ValueError(f"a float tensor is in [-1, 1]; got {low:.3g} to {high:.3g}{advice}")
     return image.float()

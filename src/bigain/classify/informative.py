@@ -6,6 +6,7 @@ import numpy as np
 
 from bigain.classify.calibration import fit_scale
 
+SAME = 1e-3  # cross-entropies closer than this say nothing about which step is better
 RIVALS = 3  # the nearest wrong classes of each image; the others are no contest
 
 
@@ -38,6 +39,12 @@ def measure(errors: np.ndarray, truth: np.ndarray, steps: tuple[int, ...]) -> Pr
         losses.append(found[best])
         total = total + errors[..., rest[best]]
     return Profile(tuple(steps[r] for r in chosen), tuple(alone[r] for r in chosen), tuple(losses))
+
+
+def order_is_chance(errors: np.ndarray, truth: np.ndarray) -> bool:
+    """Whether no timestep alone is better than another, as where each decides all images right: (n, K, R), (n,)."""
+    alone = [cross_entropy(errors[..., r], truth) for r in range(errors.shape[2])]
+    return max(alone) - min(alone) < SAME
 
 
 def cross_entropy(errors: np.ndarray, truth: np.ndarray) -> float:

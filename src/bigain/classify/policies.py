@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import bigain.classify.race  # noqa: F401 - registers itself
-from bigain.classify.board import POLICIES, Board
+from bigain.checks import plain_ints, set_plain_ints, whole
+from bigain.classify.board import POLICIES, Board, Policy
 from bigain.classify.trials import Deck, Trial
 from bigain.registry import call, miss, parse_call
 
@@ -20,6 +23,22 @@ def parse_policy(text: str) -> Any:
     return call(POLICIES[name], name, args, kwargs)
 
 
+def as_policy(policy: Any) -> Policy:
+    """A policy from its text, or as it is; None is the paper's staged pruning."""
+    if policy is None:
+        return Stages()
+    if isinstance(policy, str):
+        return parse_policy(policy)
+    if isinstance(policy, type):
+        raise TypeError(f"policy must be an instance, such as {policy.__name__}(), got the class {policy.__name__}")
+    if not callable(getattr(policy, "rounds", None)):
+        known = ", ".join([*POLICIES, *PAPER])
+        raise TypeError(
+            f'policy must be text such as "race(confidence=0.95)" or a policy, got {policy!r}. Available: {known}'
+        )
+    return policy
+
+
 @POLICIES.register("stages")
 @dataclass(frozen=True)
 class Stages:
@@ -30,8 +49,10 @@ class Stages:
 
     def __post_init__(self) -> None:
         for name, counts in (("trials", self.trials), ("keep", self.keep)):
-            if not isinstance(counts, list | tuple) or any(type(count) is not int for count in counts):
+            several = counts.tolist() if isinstance(counts, np.ndarray) else counts
+            if not isinstance(several, list | tuple) or any(whole(count) is None for count in several):
                 raise ValueError(f"{name} is a list of ints, one for each stage; got {counts!r}")
+            object.__setattr__(self, name, plain_ints(tuple(several)))
         if len(self.trials) != len(self.keep) or not self.trials:
             raise ValueError(f"stages need as many keep counts as trials; got {self.trials} and {self.keep}")
         if list(self.trials) != sorted(set(self.trials)) or min(self.trials) < 1:
@@ -53,6 +74,7 @@ class Exhaustive:
     trials: int = 20
 
     def __post_init__(self) -> None:
+        set_plain_ints(self, ("trials",))
         if type(self.trials) is not int or self.trials < 1:
             raise ValueError(f"trials is an int from 1; got {self.trials!r}")
 

@@ -3,9 +3,11 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
+from bigain.checks import set_plain_ints
 from bigain.classify.board import POLICIES, Board
 from bigain.classify.trials import Deck, Trial
 
@@ -31,10 +33,12 @@ class Race:
     antithetic: bool = False  # each noise is used twice, the second time mirrored
 
     def __post_init__(self) -> None:
-        if not isinstance(self.confidence, float) or not 0 < self.confidence < 1:
+        set_plain_ints(self, ("max_trials", "first"))
+        if not isinstance(self.confidence, Real) or not 0 < self.confidence < 1:
             raise ValueError(f"confidence is a probability between 0 and 1; got {self.confidence!r}")
         if not type(self.max_trials) is type(self.first) is int or not 2 <= self.first <= self.max_trials:
             raise ValueError(f"a race needs ints 2 <= first <= max_trials; got {self.first!r} and {self.max_trials!r}")
+        object.__setattr__(self, "confidence", float(self.confidence))  # of numpy's too, so that its text is plain
         if type(self.antithetic) is not bool:
             raise ValueError(f"antithetic is True or False; got {self.antithetic!r}")
 

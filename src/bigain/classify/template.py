@@ -1,6 +1,6 @@
 """The text around a class, for models that are conditioned on text."""
 
 
-def check_template(prompts: str) -> None:
-    if prompts.count("{}") != 1:
+def check_template(prompts: object) -> None:
+    if not isinstance(prompts, str) or prompts.count("{}") != 1:
         raise ValueError(f'prompts is a text with one {{}} for the class, like "a photo of a {{}}"; got {prompts!r}')

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bigain.checks import whole
 from bigain.seeds import hashed
 
 
@@ -21,10 +22,16 @@ class Trial(NamedTuple):
 
 
 def even_steps(timesteps: int, most: int) -> list[int]:
-    """Evenly spaced time steps, in the middle of their intervals: 1000, 20 -> 25, 75, ..., 975."""
-    if not 1 <= most <= timesteps:
-        raise ValueError(f"the number of trials is from 1 to {timesteps}, the time steps of the model; got {most}")
-    return [(2 * i + 1) * timesteps // (2 * most) for i in range(most)]
+    """Evenly spaced timesteps, in the middle of their intervals: 1000, 20 -> 25, 75, ..., 975.
+
+    As in the reference the stride is a whole number, so that the last ones are not tried where `most` does not divide
+    the timesteps: 1000, 300 -> 1, 4, ..., 898.
+    """
+    count = whole(most)
+    if count is None or not 1 <= count <= timesteps:
+        raise ValueError(f"the number of trials is from 1 to {timesteps}, the time steps of the model; got {most!r}")
+    stride = timesteps // count
+    return list(range(stride // 2, timesteps, stride))[:count]
 
 
 def staged_steps(timesteps: int, stages: Sequence[int]) -> list[list[int]]:
@@ -94,16 +101,22 @@ def numbered(steps: Sequence[int]) -> list[Trial]:
 
 def check_steps(steps: object, timesteps: int) -> Steps:
     """ "even", "random", or time steps of the model as a tuple."""
-    if isinstance(steps, np.ndarray):
+    if isinstance(steps, np.ndarray | Tensor):
         steps = steps.tolist()
-    if steps in ("even", "random"):
+    if steps == "even" or steps == "random":
         return steps
     if isinstance(steps, str) or not isinstance(steps, Sequence) or not len(steps):
         raise ValueError(f'trials are "even", "random", "informative" or a sequence of time steps; got {steps!r}')
-    wrong = [t for t in steps if int(t) != t or not 0 <= t < timesteps]
+    wrong = [t for t in steps if not is_step(t, timesteps)]
     if wrong:
         raise ValueError(f"time steps are whole numbers from 0 to {timesteps - 1}; got {wrong[0]!r}")
     return tuple(int(t) for t in steps)
+
+
+def is_step(t: object, timesteps: int) -> bool:
+    """Whether it is a timestep of the model; 25.0 is one, because `numpy.linspace` gives floats."""
+    number = int(t) if isinstance(t, float) and t.is_integer() else whole(t)
+    return number is not None and 0 <= number < timesteps
 
 
 def fingerprint(image: Tensor) -> int:

@@ -69,7 +69,8 @@ def bench(
         json_of(
             "{model, latent, batch, dtype, rounds, machine, versions, pays_from, not_compiled, "
             "rows: a list of {name, mode, seconds, "
-            "quartiles, to_none, to_tomesd, flops, bound, to_eager, peak_bytes, parts, speedup, overhead}}",
+            "quartiles, to_none, interval, to_tomesd, flops, bound, to_eager, peak_bytes, parts, speedup, "
+            "speedup_interval, overhead}}",
             OUTPUT,
         ),
     ] = False,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
+from bigain.checks import check_seed, whole
+
 PROMPT = "a photo of a {}"
 
 
@@ -83,13 +85,14 @@ class Dataset:
         With one label an image, classes come equally often, as far as they have images. The order depends on the
         names alone, not on the machine or on library versions.
         """
-        if type(n) is not int or not 1 <= n <= len(self):
+        number, seed = whole(n), check_seed(seed)
+        if number is None or not 1 <= number <= len(self):
             raise ValueError(f"a subset of {self.name} {self.split} has 1 to {len(self)} images; got {n!r}")
         names, labels = columns(self.examples)
         places = seeded_order(names, seed)
         if not self.multilabel:
             places = in_rounds(places, labels)
-        return replace(self, examples=pick(self.examples, places[:n]))
+        return replace(self, examples=pick(self.examples, places[:number]))
 
     @property
     def names(self) -> Sequence[str]:

@@ -10,6 +10,8 @@ DATASETS: Registry[Callable[..., Dataset]] = Registry("data set")
 
 def load_data(spec: str) -> Dataset:
     """`fashion-sample`, `coco(root='/data/coco')`, `folder('my/images')` -> Dataset."""
+    if not isinstance(spec, str):
+        raise TypeError(f"a dataset must be given as text such as \"folder('my/images')\", got {spec!r}")
     name, bracket, rest = spec.strip().partition("(")
     try:
         _, args, kwargs = parse_call(f"{name.replace('-', '_')}{bracket}{rest}", "data set")

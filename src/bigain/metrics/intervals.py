@@ -37,6 +37,10 @@ class Estimate(NamedTuple):
     def bounded(self) -> bool:
         return not math.isnan(self.low)
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return (self.low, self.high) if self.bounded else None
+
     def as_json(self) -> dict[str, float | None]:
         """Without bounds where there are none: JSON has no NaN."""
         return {key: None if math.isnan(value) else value for key, value in self._asdict().items()}

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 
+from bigain.checks import check_seed as checked_seed
+from bigain.checks import set_plain_ints, whole
 from bigain.registry import Registry, call, miss, parse_call
 from bigain.tokens.grid import Grid, Window
 from bigain.tokens.plan import Plan
@@ -58,13 +60,22 @@ def spec(operator: Any) -> str:
     """The text that `parse` turns into an equal operator: every field that is not at its default."""
     names = {cls: name for name, cls in OPERATORS.items()}
     if type(operator) not in names:
-        raise TypeError(f"{operator!r} is not an operator; there are: {', '.join(OPERATORS)}")
+        raise TypeError(f"{no_operator(operator)}; there are: {', '.join(OPERATORS)}")
     shown = [
         f"{field.name}={literal(getattr(operator, field.name))!r}"
         for field in dataclasses.fields(operator)
         if getattr(operator, field.name) != field.default
     ]
     return f"{names[type(operator)]}({', '.join(shown)})"
+
+
+def no_operator(value: Any) -> str:
+    """What to say of something that is no operator."""
+    if any(value is cls for cls in OPERATORS.values()):
+        return (
+            f"{value.__name__} is the class of an operator; give an instance, such as {value.__name__}(…) or its text"
+        )
+    return f"{value!r} is not an operator"
 
 
 def literal(value: Any) -> Any:
@@ -77,6 +88,11 @@ def literal(value: Any) -> Any:
 def as_window(window: int | tuple[int, int]) -> Window:
     """2 -> 2x2; (1, 2) -> one row, two columns."""
     return Window(window, window) if isinstance(window, int) else Window(*window)
+
+
+def plain_fields(operator: Any) -> None:
+    """Whole numbers of all kinds, such as numpy's, become ints: call it first in an operator's `__post_init__`."""
+    set_plain_ints(operator, (field.name for field in dataclasses.fields(operator)))
 
 
 def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
@@ -98,8 +114,8 @@ def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
 
 def check_window(window: int | tuple[int, int]) -> None:
     sides = (window, window) if isinstance(window, int) else window
-    whole = isinstance(sides, tuple) and len(sides) == 2 and all(type(side) is int for side in sides)
-    if isinstance(window, bool) or not whole or min(sides) < 1 or sides == (1, 1):
+    pair = isinstance(sides, tuple) and len(sides) == 2 and all(whole(side) is not None for side in sides)
+    if not pair or min(sides) < 1 or sides == (1, 1):
         raise ValueError(f"window is a cell size, an int from 2 or a pair (height, width); got {window!r}")
 
 
@@ -114,8 +130,7 @@ def check_scorer(name: str) -> None:
 
 
 def check_seed(seed: int) -> None:
-    if type(seed) is not int or not 0 <= seed < 2**31:
-        raise ValueError(f"seed is an int from 0 to 2**31 - 1; got {seed!r}")
+    checked_seed(seed, bits=31)  # a product with it must stay below 2**63, see tokens/draws.py
 
 
 def check_flag(what: str, value: bool) -> None:
@@ -124,7 +139,7 @@ def check_flag(what: str, value: bool) -> None:
 
 
 def check_factor(factor: int) -> None:
-    if type(factor) is not int or factor < 1:
+    if (whole(factor) or 0) < 1:
         raise ValueError(f"factor is how many times coarser the keys' grid gets, an int from 1; got {factor!r}")
 
 

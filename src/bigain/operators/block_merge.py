@@ -16,6 +16,7 @@ from bigain.operators.base import (
     check_flag,
     check_ratio,
     check_scorer,
+    plain_fields,
 )
 from bigain.tokens.constants import numbers
 from bigain.tokens.grid import fold, token_index
@@ -44,6 +45,7 @@ class BlockMerge:
     weighted: bool = False
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         check_ratio(self.ratio, self.window)
         check_scorer(self.scorer)
         check_choice("tile score", self.tile, tuple(TILE_SCORES))

@@ -14,6 +14,7 @@ from bigain.operators.base import (
     check_flag,
     check_ratio,
     check_scorer,
+    plain_fields,
 )
 from bigain.operators.merging import MatchName, merge_into
 from bigain.tokens.grid import Grid, Window, fold
@@ -48,6 +49,7 @@ class GatedMerge:
     weighted: bool = False
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         check_ratio(self.ratio, self.window)
         check_scorer(self.scorer)
         check_choice("anchor", self.anchor, ("lowest", "highest", "row_order"))

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 from torch import Tensor
 
-from bigain.operators.base import OPERATORS, TIMESTEPS, Call, check_factor
+from bigain.operators.base import OPERATORS, TIMESTEPS, Call, check_factor, plain_fields
 from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Identity, Pooled
 
@@ -27,9 +28,10 @@ class KVDownsample:
     alpha: float | tuple[float, float] = 0.9
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         check_factor(self.factor)
         ends = self.alpha if isinstance(self.alpha, tuple) else (self.alpha, self.alpha)
-        numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+        numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in ends)
         if len(ends) != 2 or not numbers or not all(map(math.isfinite, ends)):
             raise ValueError(f"alpha is a number or a pair (at high noise, at low noise); got {self.alpha!r}")
 
@@ -55,6 +57,7 @@ class ToDo:
     factor: int = 2
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         check_factor(self.factor)
 
     def plan(self, x: Tensor, call: Call) -> Pooled | Identity:
@@ -73,6 +76,7 @@ class AvgPool:
     factor: int = 2
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         check_factor(self.factor)
 
     def plan(self, x: Tensor, call: Call) -> Pooled | Identity:

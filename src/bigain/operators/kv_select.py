@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from bigain.operators.base import OPERATORS, Call, check_choice, check_scorer
+from bigain.operators.base import OPERATORS, Call, check_choice, check_scorer, plain_fields
 from bigain.tokens.plan import Identity, Selected
 from bigain.tokens.scores import SCORERS
 
@@ -25,6 +25,7 @@ class KVSelect:
     scorer: str = "laplacian_l1"
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         number = isinstance(self.keep, numbers.Real) and not isinstance(self.keep, bool)
         if not number or not 0 < self.keep <= 1:
             raise ValueError(f"keep is the share of keys to keep, above 0 and up to 1; got {self.keep!r}")

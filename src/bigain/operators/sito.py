@@ -2,12 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from bigain.operators.base import OPERATORS, Call, as_window, check_cells, check_flag, check_ratio, check_seed
+from bigain.operators.base import (
+    OPERATORS,
+    Call,
+    as_window,
+    check_cells,
+    check_flag,
+    check_ratio,
+    check_seed,
+    plain_fields,
+)
 from bigain.tokens.draws import draw_normal
 from bigain.tokens.grid import fold, split_tokens
 from bigain.tokens.match import Match, merge_most_similar, unit
@@ -33,10 +43,11 @@ class SiTo:
     weighted: bool = False
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         check_ratio(self.ratio, self.window)
         check_seed(self.seed)
         check_flag("weighted", self.weighted)
-        if isinstance(self.noise, bool) or not isinstance(self.noise, int | float) or not 0 <= self.noise < math.inf:
+        if isinstance(self.noise, bool) or not isinstance(self.noise, Real) or not 0 <= self.noise < math.inf:
             raise ValueError(f"noise is the deviation of the noise on the scores, a number from 0; got {self.noise!r}")
 
     @property

@@ -15,6 +15,7 @@ from bigain.operators.base import (
     check_flag,
     check_ratio,
     check_seed,
+    plain_fields,
 )
 from bigain.operators.merging import MatchName, merge_into
 from bigain.tokens.constants import numbers
@@ -46,6 +47,7 @@ class ToMe:
     weighted: bool = False
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         check_ratio(self.ratio, self.window)
         check_choice("pattern", self.pattern, ("random", "row", "shared", "corner"))
         check_seed(self.seed)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from bigain.tokens.constants import constant, numbers
 from bigain.tokens.grid import Grid, Window, inside, split_tokens, token_index
 from bigain.tokens.plan import take_rows
+from bigain.tokens.precision import sum_dtype, widen
 
 EXACT_UP_TO = 4096  # tokens: 512 pixels of Stable Diffusion, the paper's size; docs/performance.md has the costs
 BLOCK = 4  # cells along a side of the blocks that `local_match` looks at together
@@ -24,8 +25,8 @@ class Match(NamedTuple):
 
 
 def unit(x: Tensor) -> Tensor:
-    """Tokens of length one; the length is taken in float32. (B, N, C) -> same."""
-    return F.normalize(x.float(), dim=-1).to(x.dtype)
+    """Tokens of length one; the length is taken in float32 at least. (B, N, C) -> same."""
+    return F.normalize(widen(x), dim=-1).to(x.dtype)
 
 
 def safe(x: Tensor) -> Tensor:
@@ -34,8 +35,8 @@ def safe(x: Tensor) -> Tensor:
 
 
 def lengths(x: Tensor) -> Tensor:
-    """In float32, never zero: (B, N, C) -> (B, N)."""
-    return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).clamp_min(1e-12)
+    """In float32 at least, never zero: (B, N, C) -> (B, N)."""
+    return torch.linalg.vector_norm(x, dim=-1, dtype=sum_dtype(x.dtype)).clamp_min(1e-12)
 
 
 def exact_match(x: Tensor, place: Tensor, grid: Grid, window: Window) -> Match:

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from bigain.tokens.constants import numbers
 from bigain.tokens.grid import Grid
+from bigain.tokens.precision import sum_dtype, widen
 from bigain.tokens.scores import as_maps
 
 
@@ -60,16 +61,16 @@ class Assignment(NamedTuple):
             return take_rows(x, self.keep)
         rows, groups = self.size.shape
         flat = flat_rows(self.group, groups)
-        # float32 sums: a group may hold thousands of tokens
-        total = x.new_zeros((rows * groups, x.shape[-1]), dtype=torch.float32)
-        total = total.index_add(0, flat, x.flatten(0, 1).float())
+        # not in half precision: a group may hold thousands of tokens
+        total = x.new_zeros((rows * groups, x.shape[-1]), dtype=sum_dtype(x.dtype))
+        total = total.index_add(0, flat, widen(x.flatten(0, 1)))
         return (total / self.size.view(-1, 1)).view(rows, groups, -1).to(x.dtype)
 
     def context(self, x: Tensor) -> Tensor | None:
         return None
 
     def key_bias(self, x: Tensor) -> Tensor | None:
-        return self.size.float().log()[:, None].to(x.dtype) if self.weighted else None
+        return self.size.to(sum_dtype(x.dtype)).log()[:, None].to(x.dtype) if self.weighted else None
 
     def restore(self, y: Tensor) -> Tensor:
         return take_rows(y, self.group)

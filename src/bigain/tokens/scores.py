@@ -1,4 +1,6 @@
-"""The ten token scores of the paper's appendix: high means detail, low means smooth. (B, N, C) -> (B, N), float32.
+"""The ten token scores of the paper's appendix: high means detail, low means smooth. (B, N, C) -> (B, N).
+
+They are float32, of float64 tokens float64.
 
 The two cosine scores are similarities in the paper's table, where low means detail; here they are negated so that
 every score points the same way.
@@ -14,6 +16,7 @@ from torch.nn import functional as F
 from bigain.registry import Registry
 from bigain.tokens.constants import numbers
 from bigain.tokens.grid import Grid
+from bigain.tokens.precision import sum_dtype, widen
 
 Scorer = Callable[[Tensor, Grid], Tensor]
 SCORERS: Registry[Scorer] = Registry("scorer")
@@ -42,57 +45,57 @@ def as_maps(x: Tensor, grid: Grid) -> Tensor:
 @SCORERS.register("laplacian_l1")
 def laplacian_l1(x: Tensor, grid: Grid) -> Tensor:
     """Mean over channels of |Laplacian|, zero padding: the paper's choice."""
-    return laplacian(x, grid).abs().mean(1, dtype=torch.float32).flatten(1)
+    return laplacian(x, grid).abs().mean(1, dtype=sum_dtype(x.dtype)).flatten(1)
 
 
 @SCORERS.register("laplacian_l1_replicate")
 def laplacian_l1_replicate(x: Tensor, grid: Grid) -> Tensor:
     """Mean over channels of |Laplacian|, the border repeated outwards."""
-    return laplacian(x, grid, "replicate").abs().mean(1, dtype=torch.float32).flatten(1)
+    return laplacian(x, grid, "replicate").abs().mean(1, dtype=sum_dtype(x.dtype)).flatten(1)
 
 
 @SCORERS.register("laplacian_l2")
 def laplacian_l2(x: Tensor, grid: Grid) -> Tensor:
     """Root mean square of the Laplacian over channels, zero padding."""
-    return laplacian(x, grid).float().square().mean(1).sqrt().flatten(1)
+    return widen(laplacian(x, grid)).square().mean(1).sqrt().flatten(1)
 
 
 @SCORERS.register("laplacian_l2_replicate")
 def laplacian_l2_replicate(x: Tensor, grid: Grid) -> Tensor:
     """Root mean square of the Laplacian over channels, the border repeated outwards."""
-    return laplacian(x, grid, "replicate").float().square().mean(1).sqrt().flatten(1)
+    return widen(laplacian(x, grid, "replicate")).square().mean(1).sqrt().flatten(1)
 
 
 @SCORERS.register("mean_deviation")
 def mean_deviation(x: Tensor, grid: Grid) -> Tensor:
     """Distance from the mean token."""
-    x = x.float()
+    x = widen(x)
     return (x - x.mean(1, keepdim=True)).norm(dim=-1)
 
 
 @SCORERS.register("l1_norm")
 def l1_norm(x: Tensor, grid: Grid) -> Tensor:
     """Sum of absolute values."""
-    return x.float().abs().sum(-1)
+    return widen(x).abs().sum(-1)
 
 
 @SCORERS.register("l2_norm")
 def l2_norm(x: Tensor, grid: Grid) -> Tensor:
     """Euclidean length."""
-    return x.float().norm(dim=-1)
+    return widen(x).norm(dim=-1)
 
 
 @SCORERS.register("channel_variance")
 def channel_variance(x: Tensor, grid: Grid) -> Tensor:
     """Variance over the channels of a token."""
-    return x.float().var(-1, correction=0)
+    return widen(x).var(-1, correction=0)
 
 
 @SCORERS.register("dft_centroid")
 def dft_centroid(x: Tensor, grid: Grid) -> Tensor:
     """Centre of mass of the channel spectrum, bins counted from 1 as in the paper."""
     amplitude = spectrum(x)
-    bins = numbers(x.shape[-1], x.device).float() + 1
+    bins = numbers(x.shape[-1], x.device).to(amplitude.dtype) + 1
     return (amplitude * bins).sum(-1) / amplitude.sum(-1).clamp_min(torch.finfo(torch.float32).tiny)
 
 
@@ -105,7 +108,7 @@ def dft_amplitude(x: Tensor, grid: Grid) -> Tensor:
 @SCORERS.register("neighbour_cosine")
 def neighbour_cosine(x: Tensor, grid: Grid) -> Tensor:
     """Minus the mean cosine to the up to four neighbours inside the grid."""
-    maps = F.normalize(x.float(), dim=-1).unflatten(1, grid)
+    maps = F.normalize(widen(x), dim=-1).unflatten(1, grid)
     down = (maps[:, 1:] * maps[:, :-1]).sum(-1)
     right = (maps[:, :, 1:] * maps[:, :, :-1]).sum(-1)
     total = F.pad(down, (0, 0, 0, 1)) + F.pad(down, (0, 0, 1, 0)) + F.pad(right, (0, 1)) + F.pad(right, (1, 0))
@@ -117,12 +120,12 @@ def neighbour_cosine(x: Tensor, grid: Grid) -> Tensor:
 @SCORERS.register("mean_cosine")
 def mean_cosine(x: Tensor, grid: Grid) -> Tensor:
     """Minus the cosine to the mean token."""
-    x = x.float()
+    x = widen(x)
     return -F.cosine_similarity(x, x.mean(1, keepdim=True), dim=-1)
 
 
 def spectrum(x: Tensor) -> Tensor:
     """Amplitudes of the discrete Fourier transform over channels: (B, N, C) -> (B, N, C)."""
-    half = torch.view_as_real(torch.fft.rfft(x.float())).square().sum(-1).sqrt()
+    half = torch.view_as_real(torch.fft.rfft(widen(x))).square().sum(-1).sqrt()
     mirrored = half[..., 1 : (x.shape[-1] + 1) // 2].flip(-1)
     return torch.cat([half, mirrored], -1)

@@ -48,7 +48,7 @@ class Rhythm:
     sampling: Sampling = Sampling()  # noqa: RUF009 - frozen
 
 
-SMOKE = Rhythm(note=4, look=8, quick=2, profile=3, final=4, samples=10, sampling=Sampling(steps=2))
+SMOKE = Rhythm(note=4, look=8, quick=2, profile=10, final=4, samples=10, sampling=Sampling(steps=2))
 
 
 class Trainer:

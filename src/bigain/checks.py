@@ -1,0 +1,41 @@
+"""What callers hand in: whole numbers and seeds, checked in one place."""
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+
+def whole(value: object) -> int | None:
+    """A whole number of any integer type, such as numpy's, as an int; None for everything else, bools too."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+
+
+def plain_ints(value: Any) -> Any:
+    """Whole numbers, also those in a tuple, as ints, so that texts made of them can be read back; the rest as it is."""
+    if type(value) is tuple:
+        return tuple(plain_ints(part) for part in value)
+    number = whole(value)
+    return value if number is None else number
+
+
+def set_plain_ints(owner: object, names: Iterable[str]) -> None:
+    """Turn the whole numbers among these fields of a frozen dataclass into ints."""
+    for name in names:
+        object.__setattr__(owner, name, plain_ints(getattr(owner, name)))
+
+
+def check_seed(seed: object, bits: int = 63) -> int:
+    """A seed as an int; floats and texts are refused, because 1.5 or "3" would be taken for another seed."""
+    number = whole(seed)
+    if number is None or not 0 <= number < 2**bits:
+        raise ValueError(f"seed is an int from 0 to 2**{bits} - 1; got {seed!r}")
+    return number
+
+
+def check_count(what: str, value: object, most: int | None = None) -> int:
+    """A whole number from 1, or from 1 to `most`, as an int."""
+    number = whole(value)
+    if number is None or number < 1 or (most is not None and number > most):
+        limits = "from 1" if most is None else f"from 1 to {most}"
+        raise ValueError(f"{what} must be an int {limits}, got {value!r}")
+    return number

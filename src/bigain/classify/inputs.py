@@ -1,0 +1,98 @@
+"""What a classifier is given, checked before anything is computed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from bigain.backbones.denoiser import Denoiser
+from bigain.checks import whole
+from bigain.registry import miss
+
+FEWEST = 10  # labelled images to measure anything with
+
+
+def as_denoiser(given: Any) -> Denoiser:
+    """What `bigain.load` gives, or a diffusers pipeline, which has all that is needed."""
+    if isinstance(given, Denoiser):
+        return given
+    if hasattr(given, "components") and hasattr(given, "scheduler"):
+        from bigain.backbones.pipelines import from_pipeline  # needs diffusers
+
+        return from_pipeline(given)
+    if isinstance(given, str | Path):
+        raise TypeError(f"denoiser must be a loaded model, got {str(given)!r}; call bigain.load({str(given)!r}) first")
+    raise TypeError(
+        f"denoiser must be what bigain.load gives, or a diffusers pipeline, got {type(given).__name__}; "
+        "a network alone knows neither its classes nor its noise schedule"
+    )
+
+
+def check_classes(classes: Any) -> tuple[str | int, ...]:
+    """Names as texts, numbers as ints, in their order."""
+    if isinstance(classes, AbstractSet):
+        raise TypeError(f"classes must have an order, got a {type(classes).__name__}; give sorted(classes)")
+    if isinstance(classes, Mapping):
+        raise TypeError(
+            f"classes must be a list of names or numbers, got a {type(classes).__name__}; give list(classes) or "
+            "list(classes.values())"
+        )
+    if isinstance(classes, np.ndarray | Tensor):
+        classes = classes.tolist()
+    if not isinstance(classes, Iterable):
+        raise TypeError(f"classes must be a list of names or numbers, got {classes!r}")
+    found = (classes,) if isinstance(classes, str) else tuple(plain_class(name) for name in classes)
+    if len(found) < 2:
+        raise ValueError(f"classification needs two classes or more; got {list(found)!r}")
+    twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
+    if twice:
+        raise ValueError(
+            f"each class may come once; more than once came {', '.join(map(repr, sorted(twice, key=str)))}"
+        )
+    return found
+
+
+def plain_class(name: Any) -> str | int:
+    """A text, or the number of a label."""
+    if isinstance(name, str):
+        return str(name)  # numpy's, too
+    number = whole(name)
+    if number is None:
+        raise TypeError(f"a class must be a text or a label number, got {name!r}")
+    return number
+
+
+def check_different(classes: Sequence[str | int], denoiser: Denoiser) -> None:
+    """Two names of one class, such as a name and its number, would tie on every image."""
+    known: dict[str | int, str | int] = {}
+    for name in classes:
+        same = known.setdefault(denoiser.class_key(name), name)
+        if same != name:
+            raise ValueError(f"{same!r} and {name!r} are one class of this model; each class may come once")
+
+
+def check_batch_size(size: Any, denoiser: Denoiser) -> int:
+    if isinstance(size, str) and size == "auto":
+        return denoiser.rows_at_once()
+    number = whole(size)
+    if number is None or number < 1:
+        raise ValueError(f'batch_size is a number of rows from 1, or "auto"; got {size!r}')
+    return number
+
+
+def check_labels(classes: Sequence[str | int], count: int, labels: Any) -> np.ndarray:
+    """Numbers of the labels among the classes, if there are enough of them to measure something: -> (n,)."""
+    labels = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
+    if count != len(labels) or not count:
+        raise ValueError(f"each image needs a label; got {count} images and {len(labels)} labels")
+    strange = [label for label in labels if label not in classes]
+    if strange:
+        raise ValueError(miss("class", strange[0], [str(name) for name in classes]))
+    if count < FEWEST:
+        raise ValueError(f"to measure something takes {FEWEST} labelled images or more, better 100; got {count}")
+    if len(set(labels)) < 2:
+        raise ValueError(f"the labelled images must be of two classes or more; all {count} are {labels[0]!r}")
+    return np.array([classes.index(label) for label in labels])
