@@ -27,8 +27,11 @@ DIT = {"sample_size": 8, "num_layers": 2}
 CHANGES = {"sd": UNET, "dit": DIT}
 
 
-# inductor itself uses what torch calls deprecated
-inductor = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+# inductor itself uses what torch calls deprecated, and leaves Fourier transforms to eager code
+inductor = pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
+    "ignore:Torchinductor does not support code generation for complex operators:UserWarning",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -66,14 +69,17 @@ COMPILED = [
     ("sd", "tome(ratio=0.5, pattern='shared')", {}),
     ("dit", "tome(ratio=0.6, pattern='random')", {"groups": "halves"}),
     ("dit", "tome(ratio=0.6, pattern='row')", {}),
-    ("sd", "tome(ratio=0.6, pattern='corner', match='local', window=(1, 2))", {}),
+    ("sd", "tome(ratio=0.4, pattern='corner', match='local', window=(1, 2))", {}),
     ("dit", "block_merge(ratio=0.6, weighted=True)", {}),
+    ("dit", "block_merge(ratio=0.6, tile='min')", {}),
+    ("sd", "block_merge(ratio=0.6, tile='mean')", {}),
     ("dit", "sito(ratio=0.6)", {"reuse": "stage"}),
     ("sd", "kv_downsample(factor=2, alpha=(0.8, 1.2))", {}),
     ("dit", "kv_downsample(factor=2, alpha=0.9)", {}),
     ("sd", "todo(factor=2)", {}),
     ("dit", "avg_pool(factor=2)", {}),
     ("dit", "kv_select(keep=0.4)", {"groups": "halves"}),
+    ("sd", "kv_select(keep=0.4, prefer='detail')", {}),
 ]
 SIZES = {"sd": (14, 18), "dit": (8, 8)}
 
@@ -269,7 +275,7 @@ def test_the_number_of_graphs_does_not_grow_with_the_blocks(operator, options, g
 
 
 def test_one_plan_for_all_classes_is_no_graph_for_each_block():
-    check_regional("tome(ratio=0.5)", {"groups": "input"}, 4, shared=True)  # planning, and following, in two widths
+    check_regional("tome(ratio=0.5)", {"groups": "input"}, 3, shared=True)  # planning, following, and without
 
 
 def check_regional(operator, options, graphs, shared=False):

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from bigain.backbones.family import family_of, find_model
-from bigain.backbones.probe import LOCK, Probe
+from bigain.backbones.probe import LOCK, Probe, probe_of
 from bigain.backbones.site import Site, Where, choose, parse_where
 from bigain.checks import whole
-from bigain.hooks import Groups, Job, SiteHook, all_site_hooks, attach, detach, probe_of
-from bigain.operators.base import Operator, parse, spec
+from bigain.hooks import Groups, Job, SiteHook, all_site_hooks, attach, detach
+from bigain.operators.base import Nothing, Operator, parse, spec
 from bigain.status import SiteStatus, Status, site_status
 
 
@@ -82,7 +82,7 @@ def compress(
     reuse: Literal["stage"] | None = None,
     groups: Groups = None,
 ) -> Handle:
-    """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator.
+    """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator, or with "none".
 
     `where` chooses the sites (by default the self-attentions of the finest grid of a U-Net, of the first 12 of 28
     blocks of a DiT): a `Where`, text such as `part="down"`, or a function of a `Site`, asked about self-attentions.
@@ -97,6 +97,7 @@ def compress(
     groups = check_options(reuse, groups)
     sites = family.sites(model)
     chosen = choose(sites, as_where(where), family.default(sites), type(model).__name__)
+    chosen = [] if isinstance(operator, Nothing) else chosen
     check_kinds(operator, chosen)
     with LOCK:
         check_free(model, chosen)
@@ -105,10 +106,11 @@ def compress(
         keys = {job.key for hook in all_site_hooks(model) for job in hook.jobs}
         job = Job(operator, reuse, groups, probe, next(str(n) for n in range(len(keys) + 1) if str(n) not in keys))
         hooks = attach(model, sites, chosen, job)
-        if known is None:
+        if known is None and hooks:
             probe.attach(model, sites)
         probe.attached_in.add(threading.get_ident())
         probe.counting = probe.counting or operator.draws
+        probe.shares_inputs = probe.shares_inputs or groups == "input"
         job.switch(on=True)
     forget_compiled()
     return Handle(model, job, hooks)

@@ -9,12 +9,13 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bigain.backbones.probe import Alike, BlockCall, Pass, Probe, SpatialHook
+from bigain.backbones.probe import Alike, BlockCall, Pass, Probe, SpatialHook, probe_of
 from bigain.backbones.site import Site
 from bigain.operators.base import Call, Operator
 from bigain.tokens.constants import numbers
 from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Plan, share
+from bigain.tokens.precision import sum_dtype
 
 Groups = int | Literal["halves", "input"] | None
 
@@ -116,7 +117,7 @@ class Job:
 
 def group_means(x: Tensor, alike: Alike) -> Tensor:
     """The mean row of each group, of those that speak for it: (B, N, C) -> (G, N, C)."""
-    wide = torch.promote_types(x.dtype, torch.float32)
+    wide = sum_dtype(x.dtype)
     voice = torch.ones(x.shape[0], dtype=wide, device=x.device) if alike.speak is None else alike.speak.to(wide)
     spoken = x.to(wide) * voice.view(-1, 1, 1)
     total = x.new_zeros((alike.inputs, *x.shape[1:]), dtype=wide).index_add(0, alike.rows, spoken)
@@ -285,10 +286,6 @@ def all_site_hooks(model: nn.Module) -> list[SiteHook]:
 def site_hooks(model: nn.Module) -> list[SiteHook]:
     """Those of the sites that something is attached to."""
     return [hook for hook in all_site_hooks(model) if hook.job is not None]
-
-
-def probe_of(model: nn.Module) -> Probe | None:
-    return next((owner for _, _, owner in our_hooks(model) if isinstance(owner, Probe)), None)
 
 
 def attach(model: nn.Module, sites: list[Site], chosen: list[Site], job: Job) -> list[SiteHook]:

@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+NONE = "none"  # the operator that changes nothing
+
 
 class Registry(Mapping[str, T], Generic[T]):
     """A read-only mapping that refuses duplicates and lists the choices on a miss."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bigain.backbones.family import Family
+from bigain.backbones.family import Family, find_model
 from bigain.backbones.site import Site
 from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Plan
@@ -149,6 +149,7 @@ class Probe:
         self.arguments = list(inspect.signature(type(model).forward).parameters)[1:]
         self.active: tuple[str, ...] = ()  # keys of what is attached and switched on
         self.counting = False
+        self.shares_inputs = False  # something makes one plan for rows with the same noisy input
         self.count = fresh_count()
         self.gone = False  # its hooks were taken off
         self._fresh()
@@ -266,6 +267,17 @@ class Probe:
     def _argument(self, name: str, args: Any, kwargs: Any) -> Any:
         place = self.arguments.index(name)
         return args[place] if len(args) > place else kwargs.get(name)
+
+
+def probe_of(model: nn.Module) -> Probe | None:
+    owners = (getattr(hook, "__self__", None) for hook in model._forward_pre_hooks.values())
+    return next((owner for owner in owners if isinstance(owner, Probe)), None)
+
+
+def shares_inputs(model: nn.Module) -> bool:
+    """Whether something attached makes one plan for rows with the same noisy input."""
+    probe = probe_of(find_model(model))
+    return probe is not None and probe.shares_inputs
 
 
 def takes_carrier(model: Any) -> bool:

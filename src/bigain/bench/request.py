@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bigain.classify.template import check_template
+from bigain.registry import NONE
 from bigain.zoo.shelf import Kind, bundled, kind_of, locate
 
-NONE = "none"  # the operator that changes nothing, as in experiments
 GROUPS: dict[str | None, str | None] = {"input": "input", NONE: None}
 OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

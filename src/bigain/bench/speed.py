@@ -27,9 +27,8 @@ from bigain.compression import compress
 from bigain.loading import load_denoiser
 from bigain.metrics.intervals import Estimate
 from bigain.operators.base import parse
-from bigain.registry import miss, parse_call
+from bigain.registry import NONE, miss, parse_call
 
-NONE = "none"
 OPERATORS = (
     "tomesd(ratio=0.7)",
     "tome(ratio=0.7)",

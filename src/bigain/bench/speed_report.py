@@ -6,9 +6,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bigain.bench.ratios import FEWEST_ROUNDS
-from bigain.bench.speed import NONE, Bench, Machine, Measured, Result
+from bigain.bench.speed import Bench, Machine, Measured, Result
 from bigain.bench.stopwatch import PARTS
 from bigain.plots.style import new_figure, styled
+from bigain.registry import NONE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,5 +1,6 @@
 """The diffusion classifier: the class whose condition explains the noise best."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
-from bigain.backbones.probe import same_input
+from bigain.backbones.probe import same_input, shares_inputs
 from bigain.backbones.prompts import PromptTable, can_remember
 from bigain.checks import check_seed
 from bigain.classify.board import Board, Policy
@@ -211,13 +212,15 @@ class DiffusionClassifier:
         classes = torch.from_numpy(np.concatenate([item.classes for item in batch])).to(device)
         rows = rows.to(device)
         condition = self._table.condition if self._table else self.condition
-        # shared plans are made from a trial's first classes, which come in its first piece whatever the batch size
+        # shared plans are made from a trial's first classes, which come in one piece whatever the batch size
+        first = max(self.batch_size, min(SPEAKERS, counts[0]) if shares_inputs(self.denoiser.network) else 1)
         speak = torch.cat([torch.arange(count) < SPEAKERS for count in counts]).to(device)
         parts: list[Tensor] = []
         kept: dict[str, Any] = {}
         # what an operator draws depends on the image and the trial, not on the batch
         keys = torch.tensor([hashed("draw", self.seed, item.image.image, *item.trial) for item in batch], device=device)
-        for piece in torch.arange(len(rows), device=device).split(max(self.batch_size, 1)):
+        for start, end in itertools.pairwise([0, *range(first, len(rows), self.batch_size), len(rows)]):
+            piece = slice(start, end)
             r = rows[piece]
             with (
                 same_input(r, len(batch), speak[piece], kept, keys, classes[piece]),

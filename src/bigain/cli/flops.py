@@ -9,6 +9,7 @@ from rich.table import Table
 from bigain.cli.console import cell, out, print_json
 from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import Operator, Reuse, Where, json_of, names_of
+from bigain.registry import NONE
 
 MAIN_OPERATORS: tuple[tuple[str | None, str | None], ...] = (
     (None, None),
@@ -52,7 +53,7 @@ def flops(
     Without --operator, the table has the uncompressed model and the main operators.
     """
     from bigain.backbones.named import check_named
-    from bigain.bench.request import NONE, attached_operator, check_operator
+    from bigain.bench.request import attached_operator, check_operator
     from bigain.zoo.shelf import bundled, locate
 
     if reuse and not operator:

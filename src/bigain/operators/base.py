@@ -9,9 +9,9 @@ from torch import Tensor
 
 from bigain.checks import check_seed as checked_seed
 from bigain.checks import set_plain_ints, whole
-from bigain.registry import Registry, call, miss, parse_call
+from bigain.registry import NONE, Registry, call, miss, parse_call
 from bigain.tokens.grid import Grid, Window
-from bigain.tokens.plan import Plan
+from bigain.tokens.plan import Identity, Plan
 from bigain.tokens.scores import SCORERS
 
 TIMESTEPS = 1000  # the noise schedules of all supported models count t from 0 to 999
@@ -44,9 +44,23 @@ class Operator(Protocol):
 OPERATORS: Registry[type] = Registry("operator")
 
 
+@dataclasses.dataclass(frozen=True)
+class Nothing:
+    """What `none` means: no site is touched."""
+
+    looks: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
+    shortens: ClassVar[bool] = False
+
+    def plan(self, x: Tensor, call: Call) -> Plan:
+        return Identity()
+
+
 def parse(text: str) -> Any:
     """`gated_merge(ratio=0.7)` -> GatedMerge(ratio=0.7)."""
     name, args, kwargs = parse_call(text, "operator")
+    if name == NONE and not args and not kwargs:
+        return Nothing()
     if name not in OPERATORS:
         own = "one of your own comes with its file: `bigain --load FILE COMMAND`, or import it"
         raise ValueError(f"{miss('operator', name, OPERATORS)}; {own}")
@@ -58,6 +72,8 @@ def parse(text: str) -> Any:
 
 def spec(operator: Any) -> str:
     """The text that `parse` turns into an equal operator: every field that is not at its default."""
+    if isinstance(operator, Nothing):
+        return NONE
     names = {cls: name for name, cls in OPERATORS.items()}
     if type(operator) not in names:
         raise TypeError(f"{no_operator(operator)}; there are: {', '.join(OPERATORS)}")

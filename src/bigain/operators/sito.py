@@ -22,6 +22,7 @@ from bigain.tokens.draws import draw_normal
 from bigain.tokens.grid import fold, split_tokens
 from bigain.tokens.match import Match, merge_most_similar, unit
 from bigain.tokens.plan import Assignment, Identity, assign
+from bigain.tokens.precision import sum_dtype
 
 
 @OPERATORS.register("sito")
@@ -62,7 +63,7 @@ class SiTo:
         check_cells(window, grid)
         x = unit(x)
         similarity = x @ x.transpose(1, 2)
-        score = similarity.sum(-1, dtype=torch.float32)
+        score = similarity.sum(-1, dtype=sum_dtype(x.dtype))
         if self.noise > 0:
             key = call.draw_key if call.draw_key is not None else torch.zeros(1, dtype=torch.int64, device=x.device)
             score = score + self.noise * draw_normal(self.seed, key, call.site, grid.tokens)

@@ -68,9 +68,11 @@ class ToMe:
     def _place(self, x: Tensor, call: Call, window: Window) -> Tensor:
         """Position of each cell's destination: -> (B, T), or (1, T) where all rows have the same."""
         cells = window.cells(call.grid).tokens
-        if self.pattern == "corner":
-            return torch.zeros((1, cells), dtype=torch.int64, device=x.device)
         key = torch.zeros(1, dtype=torch.int64, device=x.device) if call.draw_key is None else call.draw_key
+        if not self.draws:
+            key = key[:1].clamp(max=0)  # zero, but not a constant: TorchInductor fails on long sums of those
+        if self.pattern == "corner":
+            return key[:, None].expand(1, cells)
         site = 0 if self.pattern == "shared" else call.site
         if self.pattern == "row":
             key = branch(key, numbers(x.shape[0], x.device) if call.member is None else call.member)
