@@ -113,7 +113,7 @@ def test_truncated_file(tmp_path) -> None:
         ((i for i in range(2)), "got a generator; give its images one by one"),
         (b"\x89PNG", "got bytes; open it with PIL.Image.open"),
     ],
-    ids=str,
+    ids=["int", "none", "dict", "list", "generator", "bytes"],
 )
 def test_not_an_image(value: object, text: str) -> None:
     with pytest.raises(TypeError, match=f"an image is a path, a PIL image, an array or a tensor; {text}"):
