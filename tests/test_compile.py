@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import bigain
-from bigain.backbones.probe import same_input
+from bigain.backbones.rows import same_input
 from bigain.operators import OPERATORS, parse
 from bigain.tokens.grid import Grid, Window
 from bigain.tokens.match import MATCHES

@@ -108,13 +108,13 @@ def test_identical_rows_share_their_own_plan(unet, operator, groups):
 def plans_of(monkeypatch, unet, groups, batch):
     """Which rows of a batch got equal plans in the first block."""
     found = []
-    queries = bigain.hooks.share
+    queries = bigain.compression.attachment.share
 
     def keeping(plan, rows):
         found.append(queries(plan, rows))
         return found[-1]
 
-    monkeypatch.setattr(bigain.hooks, "share", keeping)
+    monkeypatch.setattr(bigain.compression.attachment, "share", keeping)
     with bigain.compress(unet, MERGE, groups=groups):
         run(SD, unet, batch=batch)
     group = found[0].group

@@ -8,7 +8,7 @@ from torch import nn
 import bigain
 import bigain.tomesd as tomesd
 from bigain import Where
-from bigain.hooks import site_hooks
+from bigain.compression.attach import site_hooks
 from models import BACKBONES, call, run, traces
 from pipelines import sd
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bigain.backbones.denoiser import Condition, Denoiser
-from bigain.backbones.probe import same_input
+from bigain.backbones.rows import same_input
 from bigain.backbones.sampling import make_scheduler
 from bigain.checks import check_seed, set_plain_ints
 from bigain.seeds import hashed

@@ -18,7 +18,7 @@ from bigain.bench.speed import Bench, Details, Machine, Measured, Result, Runner
 from bigain.bench.speed_report import advice, speed_table, stacked
 from bigain.bench.stopwatch import PARTS
 from bigain.cli import app
-from bigain.hooks import site_hooks
+from bigain.compression.attach import site_hooks
 from models import BACKBONES, run
 
 QUICK = {"model": "fashion-unet", "rounds": 2}

@@ -9,8 +9,8 @@ import torch
 import bigain
 from bigain.backbones.denoiser import Frame
 from bigain.backbones.labelled import LabelledDenoiser, build_labelled
-from bigain.backbones.probe import same_input
 from bigain.backbones.prompts import Lookup
+from bigain.backbones.rows import same_input
 from bigain.backbones.schedule import Schedule
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision

@@ -7,14 +7,14 @@ between two passes before one backward, or in the recomputation of gradient chec
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from bigain.backbones.family import Family, find_model
+from bigain.backbones.rows import Alike, Kept, current_rows
 from bigain.backbones.site import Site
 from bigain.tokens.grid import Grid
 from bigain.tokens.plan import Plan
@@ -22,60 +22,6 @@ from bigain.tokens.plan import Plan
 KEY = "bigain"
 CARRIER = "cross_attention_kwargs"
 LOCK = threading.RLock()  # whoever attaches, removes, begins or ends a pass holds it for that moment
-
-
-class Kept:
-    """A shared plan, kept for the passes that have more rows of the same inputs, and the next site's.
-
-    A chain, not a table by names of sites, of which a compiler would make a graph for each name.
-    """
-
-    def __init__(self) -> None:
-        self.plan: Plan | None = None
-        self.next: Kept | None = None
-
-
-class Alike(NamedTuple):
-    """Rows of a batch with the same noisy input under different conditions: row i has input rows[i] of `inputs`.
-
-    Plans are made from the rows that `speak`, or all, and kept for the calls that have more rows of these inputs.
-    `keys` (inputs,) is what drawn patterns depend on instead of the number of the pass, and `members` (B,) tells the
-    rows of an input apart.
-    """
-
-    rows: Tensor
-    inputs: int
-    speak: Tensor | None = None
-    kept: dict[str, Kept] | None = None
-    keys: Tensor | None = None
-    members: Tensor | None = None
-
-
-SAID = threading.local()
-
-
-@contextmanager
-def same_input(
-    rows: Tensor,
-    inputs: int,
-    speak: Tensor | None = None,
-    kept: dict[str, Kept] | None = None,
-    keys: Tensor | None = None,
-    members: Tensor | None = None,
-) -> Iterator[None]:
-    """Tell the models called inside which rows of their batch have the same noisy input: (B,) numbers below `inputs`.
-
-    A model that is compressed with `groups="input"` makes one plan for them. Where the rows of an input come in
-    several calls, hand all of them the same dict as `kept`, and they share the plans of the first; `speak` (B,) tells
-    which rows plans are made from. With `keys` (inputs,), int64, what an operator draws depends on the key of a row's
-    input, not on how many passes went before; `members` (B,) tells the rows of an input apart.
-    """
-    before = getattr(SAID, "alike", None)
-    SAID.alike = Alike(rows, inputs, speak, kept, keys, members)
-    try:
-        yield
-    finally:
-        SAID.alike = before
 
 
 class Pass:
@@ -215,7 +161,7 @@ class Probe:
                 self.count = fresh_count(self.count, latents.device)
             draw = self.count.clone()
             self.count.add_(1)
-        forward = Pass(t, draw, getattr(SAID, "alike", None), self.active)
+        forward = Pass(t, draw, current_rows(), self.active)
         told = Told(forward, self.family.grid(model, latents), {})
         carrier = self._argument(CARRIER, args, kwargs) or {}
         return put(CARRIER, {**carrier, KEY: told}, args, kwargs, self.arguments)

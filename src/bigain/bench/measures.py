@@ -16,7 +16,7 @@ from bigain.bench.experiment import Setting
 from bigain.bench.runner import Run, attached
 from bigain.bench.subjects import real_data, whole_data
 from bigain.classify.images import to_tensors
-from bigain.hooks import site_hooks
+from bigain.compression.attach import site_hooks
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
 from bigain.metrics.intervals import bootstrap_mean, wilson

@@ -12,9 +12,9 @@ from bigain.backbones.site import Site, native_size
 from bigain.bench.ratios import FEWEST_ROUNDS
 from bigain.bench.stopwatch import seconds_of
 from bigain.compression import compress
-from bigain.hooks import site_hooks
+from bigain.compression.attach import site_hooks
+from bigain.compression.status import channels
 from bigain.operators.base import Call, Operator
-from bigain.status import channels
 from bigain.tokens.grid import Grid
 
 SIDES = (16, 24, 32, 48, 64, 96, 128)

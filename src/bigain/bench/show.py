@@ -15,7 +15,7 @@ from bigain.backbones.site import Site
 from bigain.checks import whole
 from bigain.classify.images import to_tensor
 from bigain.compression import compress
-from bigain.hooks import site_hooks
+from bigain.compression.attach import site_hooks
 from bigain.pictures import to_picture
 from bigain.plots.style import new_figure, styled
 from bigain.tokens.grid import Grid

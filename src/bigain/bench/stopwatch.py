@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bigain.hooks import site_hooks
+from bigain.compression.attach import site_hooks
 from bigain.tokens.plan import Plan
 
 PARTS = ("plan", "merge", "attention", "unmerge")

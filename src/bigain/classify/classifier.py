@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
-from bigain.backbones.probe import same_input, shares_inputs
+from bigain.backbones.probe import shares_inputs
 from bigain.backbones.prompts import PromptTable, can_remember
+from bigain.backbones.rows import same_input
 from bigain.checks import check_seed
 from bigain.classify.board import Board, Policy
 from bigain.classify.calibration import Calibration, calibrate

@@ -14,9 +14,11 @@ from bigain.backbones.family import family_of, find_model
 from bigain.backbones.probe import LOCK, Probe, probe_of
 from bigain.backbones.site import Site, Where, choose, parse_where
 from bigain.checks import whole
-from bigain.hooks import Groups, Job, SiteHook, all_site_hooks, attach, detach
+from bigain.compression.attach import all_site_hooks, attach, detach
+from bigain.compression.attachment import Groups, Job
+from bigain.compression.hooks import SiteHook
+from bigain.compression.status import SiteStatus, Status, site_status
 from bigain.operators.base import Nothing, Operator, parse, spec
-from bigain.status import SiteStatus, Status, site_status
 
 
 class Handle:
@@ -89,7 +91,7 @@ def compress(
     `reuse="stage"` plans once in each stage of a forward pass. `groups=g` lets g consecutive rows of a batch share one
     plan, `groups="halves"` rows i and i + B/2, which are the two halves of classifier-free guidance, and
     `groups="input"` rows with the same noisy input: the classes of a trial, the two halves in `bigain generate` (other
-    callers say so with `backbones.probe.same_input`; rows of which nothing is said have each their own plan).
+    callers say so with `backbones.rows.same_input`; rows of which nothing is said have each their own plan).
     """
     model = find_model(model_or_pipeline)
     family = family_of(model)

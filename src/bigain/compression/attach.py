@@ -1,0 +1,76 @@
+"""Hooks on a model: put on, found again, taken off as soon as no pass needs them."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from torch import nn
+
+from bigain.backbones.probe import Probe, SpatialHook, probe_of
+from bigain.backbones.site import Site
+from bigain.compression.attachment import Job
+from bigain.compression.hooks import KeyValue, SiteHook
+
+
+def our_hooks(module: nn.Module) -> Iterator[tuple[dict[int, Any], int, Any]]:
+    """(dict, key, owner) of each of our hooks on one module; the owner is a Probe, a SpatialHook or a SiteHook."""
+    for hooks in (module._forward_pre_hooks, module._forward_hooks):
+        for key, hook in list(hooks.items()):
+            owner = getattr(hook, "__self__", None)
+            if isinstance(owner, Probe | SpatialHook | SiteHook):
+                yield hooks, key, owner
+
+
+def all_site_hooks(model: nn.Module) -> list[SiteHook]:
+    found = (owner for module in model.modules() for _, _, owner in our_hooks(module))
+    return list(dict.fromkeys(owner for owner in found if isinstance(owner, SiteHook)))
+
+
+def site_hooks(model: nn.Module) -> list[SiteHook]:
+    """Those of the sites that something is attached to."""
+    return [hook for hook in all_site_hooks(model) if hook.job is not None]
+
+
+def attach(model: nn.Module, sites: list[Site], chosen: list[Site], job: Job) -> list[SiteHook]:
+    """Put a job on its sites: -> their hooks. All sites of their kinds get hooks, see `SiteHook`."""
+    known = {hook.site.name: hook for hook in all_site_hooks(model)}
+    kinds = {site.kind for site in chosen}
+    for site in sites:
+        if site.kind in kinds and site.name not in known:
+            known[site.name] = SiteHook(site, job.probe)
+            known[site.name].attach(site.module)
+    hooks = [known[site.name] for site in chosen]
+    for hook in hooks:
+        hook.jobs, hook.seen = (*hook.jobs, job), None
+    return hooks
+
+
+def detach(model: nn.Module, jobs: Collection[Job]) -> None:
+    """Switch jobs off, and take their hooks from the modules as soon as no pass needs them."""
+    for job in jobs:
+        job.switch(on=False)  # a compiled graph guards on this, not on the hooks
+        job.removed = True
+    probe = probe_of(model)
+    if probe is not None:
+        probe.when_idle(lambda: sweep(model))
+
+
+def sweep(model: nn.Module) -> None:
+    """Forget what was removed; with the last of it all hooks go."""
+    hooks = all_site_hooks(model)
+    for hook in hooks:
+        hook.jobs = tuple(job for job in hook.jobs if not job.removed)
+    if not any(hook.jobs for hook in hooks):
+        remove_hooks(model)
+
+
+def remove_hooks(model: nn.Module) -> None:
+    probe = probe_of(model)
+    if probe is not None:
+        probe.gone = True
+    for module in model.modules():
+        for hooks, key, _ in our_hooks(module):
+            del hooks[key]
+            module._forward_pre_hooks_with_kwargs.pop(key, None)
+            module._forward_hooks_always_called.pop(key, None)
+            if isinstance(module.__dict__.get("to_kv"), KeyValue):
+                del module.__dict__["to_kv"]

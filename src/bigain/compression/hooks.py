@@ -1,0 +1,157 @@
+"""The hooks of one site: fewer tokens go in, all of them come out."""
+
+import threading
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bigain.backbones.probe import Pass, Probe
+from bigain.backbones.site import Site
+from bigain.compression.attachment import Job
+from bigain.tokens.grid import Grid
+from bigain.tokens.plan import Plan
+
+
+class Seen(NamedTuple):
+    """What a site did in its last call: tokens, queries and keys of one row, its grid, and the rows of a plan."""
+
+    grid: Grid
+    tokens: int
+    queries: int
+    keys: int
+    context: int  # tokens of the text that cross-attention looks at
+    sharing: int  # rows of the batch for each plan that was made here; 0 if it was made elsewhere
+
+
+class SiteHook:
+    """The two hooks of one site: shorten the tokens before, restore them after.
+
+    `jobs` are all that act here, of which a pass has at most one switched on; there may be none, since compilers
+    would otherwise take the site for another one's twin.
+    """
+
+    def __init__(self, site: Site, probe: Probe) -> None:
+        self.site = replace(site, module=nn.Identity())  # a copied model must not carry the original's module
+        self.probe = probe
+        self.jobs: tuple[Job, ...] = ()
+        # tensors: one graph serves all sites, and TorchInductor gets hashes of constants wrong
+        with torch.inference_mode(False):
+            self.number = torch.tensor(site.index, device="cpu")
+            self.zero = torch.zeros(1, dtype=torch.int64, device="cpu")
+        self.seen: Seen | None = None
+        self.local = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, local=threading.local())
+
+    def attach(self, module: nn.Module) -> None:
+        module.register_forward_hook(self.after)
+        module.register_forward_pre_hook(self.before, with_kwargs=True)
+
+    @property
+    def job(self) -> Job | None:
+        """What is attached here now."""
+        return next((job for job in self.jobs if not job.removed), None)
+
+    def _acting(self, forward: Pass) -> Job | None:
+        """What was switched on here when the pass began."""
+        for job in self.jobs:
+            if job.key in forward.active:
+                return job
+        return None
+
+    def before(self, module: Any, args: Any, kwargs: Any = None) -> Any:
+        self.local.plan = None
+        block = self.probe.current()
+        # without kwargs torch calls a hook that another thread is just putting on or taking off
+        job = None if block is None or kwargs is None else self._acting(block.forward)
+        if job is None or block is None:
+            return None
+        x = args[0] if args else kwargs["hidden_states"]
+        if x.shape[:2] != block.x.shape[:2]:
+            raise RuntimeError(
+                f"{self.site.name} got {tuple(x.shape[:2])} rows and tokens of its block's {tuple(block.x.shape[:2])}; "
+                "a part of them (chunked feed-forward) cannot be compressed: switch chunking off, or leave the module "
+                "out with where="
+            )
+        if self.zero.device != x.device and not torch.compiler.is_compiling():
+            self.number, self.zero = self.number.to(x.device), self.zero.to(x.device)
+        plan, planned = job.plan(self, block, x)
+        self.local.plan = plan
+        queries, context = plan.queries(x), plan.context(x)
+        new: dict[str, Any] = {}
+        text = 0
+        if self.site.kind == "self":
+            new = self._self_attention(module, kwargs, context, plan.key_bias(x))
+        elif self.site.kind == "cross":
+            text = text_length(kwargs)
+            if kwargs.get("ip_adapter_masks") is not None and queries.shape[1] < x.shape[1]:
+                raise ValueError(
+                    f"{self.site.name} was given masks of an IP-Adapter, which merged tokens cannot follow; leave "
+                    '"cross" out of where\'s module='
+                )
+        keys = queries.shape[1] if context is None else context.shape[1]
+        alike = job.alike(x, block.forward) if planned else None
+        sharing = (x.shape[0] // alike.inputs if alike else 1) if planned else 0
+        self.seen = Seen(block.grid, x.shape[1], queries.shape[1], keys, text, sharing)
+        if args:
+            return (queries, *args[1:]), {**kwargs, **new}
+        return args, {**kwargs, **new, "hidden_states": queries}
+
+    def _self_attention(
+        self, module: Any, kwargs: dict[str, Any], context: Tensor | None, bias: Tensor | None
+    ) -> dict[str, Any]:
+        """The arguments that give self-attention other keys, or weights for them."""
+        if kwargs.get("attention_mask") is not None:
+            raise ValueError(f"{self.site.name} was given an attention mask, which compressed tokens cannot follow")
+        if context is not None or bias is not None:
+            check_processor(self.site.name, module)
+        new: dict[str, Any] = {}
+        if context is not None:
+            split_fused(module)
+            new["encoder_hidden_states"] = context
+        if bias is not None:
+            new["attention_mask"] = bias
+        return new
+
+    def after(self, module: nn.Module, args: Any, output: Any) -> Any:
+        plan: Plan | None = getattr(self.local, "plan", None)
+        self.local.plan = None
+        return None if plan is None else plan.restore(output)
+
+
+def check_processor(name: str, attention: Any) -> None:
+    """Perturbed-attention guidance computes self-attention by itself, whatever it is handed as keys or as a mask."""
+    if type(attention.processor).__name__.startswith("PAG"):
+        raise ValueError(
+            f"{name} runs perturbed-attention guidance, which takes neither other keys nor weights; there take an "
+            "operator that merges, without weighted=True, or leave the layer out with where="
+        )
+
+
+def text_length(kwargs: dict[str, Any]) -> int:
+    text = kwargs.get("encoder_hidden_states")
+    text = text[0] if isinstance(text, tuple) else text  # an IP-Adapter adds its image tokens as a second part
+    return 0 if text is None else int(text.shape[1])
+
+
+class KeyValue:
+    """Stands in for the joint key-value projection that diffusers' fused self-attention does not have."""
+
+    def __init__(self, attention: Any) -> None:
+        self.attention = attention
+
+    def __call__(self, x: Tensor) -> Tensor:
+        # looked up now: an adapter may have wrapped the projections since
+        return torch.cat([self.attention.to_k(x), self.attention.to_v(x)], -1)
+
+
+def split_fused(attention: Any) -> None:
+    """Let a self-attention with fused projections take keys and values from elsewhere."""
+    if getattr(attention, "fused_projections", False) and not hasattr(attention, "to_kv"):
+        attention.__dict__["to_kv"] = KeyValue(attention)
