@@ -319,6 +319,23 @@ def test_threads_draw_each_pattern_once(unet, operator):
     assert all(torch.allclose(one, serial[j], atol=1e-5) for one, j in zip(found, nearest, strict=True))
 
 
+# nothing
+
+
+def test_none_attaches_nothing_and_behaves_like_any_other(unet):
+    before, dense = traces(unet), run(SD, unet)
+    with bigain.compress(unet, "none", reuse="stage") as handle:
+        assert traces(unet) == before
+        assert torch.equal(run(SD, unet), dense)
+        assert handle.status() == []
+        assert repr(handle) == "<none on 0 sites of UNet2DConditionModel, on>"
+        with handle.paused(), bigain.compress(unet, MERGE):
+            assert not torch.equal(run(SD, unet), dense)
+    assert bigain.spec(bigain.parse("none")) == "none"
+    with pytest.raises(ValueError, match="reuse is None or"):
+        bigain.compress(unet, "none", reuse="block")
+
+
 # bad input
 
 
