@@ -88,7 +88,7 @@ def test_the_plan_is_the_one_of_the_pass(models: dict[str, Denoiser], image: Any
     forward = noisy_pass(denoiser, to_tensor(image, denoiser.frame), None, 500, noise)
     found = look(denoiser, text, site, forward, everywhere=True).plan
     tokens = dense_tokens(denoiser, image, site.block, noise, 500)
-    expected = parse(text).plan(tokens, Call(Grid(16, 16), torch.tensor([500, 500]), torch.tensor(0), site.index))
+    expected = parse(text).plan(tokens, Call(Grid(16, 16), torch.tensor([500, 500]), torch.tensor([0]), site.index))
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other) if isinstance(one, Tensor) else one == other
 

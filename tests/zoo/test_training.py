@@ -103,7 +103,9 @@ def test_a_damaged_model_says_so(damage: str, tmp_path: Path) -> None:
     bigain.load(tmp_path)
     data = (tmp_path / damage).read_bytes()
     (tmp_path / damage).write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match="not a whole bigain model"):
+    with pytest.raises(
+        ValueError, match=r"not a whole bigain model|config\.json is no JSON .*; fetch or save the model again"
+    ):
         bigain.load(tmp_path)
 
 

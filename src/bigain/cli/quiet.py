@@ -28,7 +28,7 @@ def quiet(show: Callable[[str], None], files: Sequence[Path], loud: bool) -> Ite
     if loud:
         yield
         return
-    own = [PACKAGE, *(path.resolve() for path in files)]
+    own = [PACKAGE, *(Path(os.path.realpath(path)) for path in files)]  # not `resolve`, which raises for a loop
 
     def show_ours(
         message: Warning | str,
@@ -38,7 +38,7 @@ def quiet(show: Callable[[str], None], files: Sequence[Path], loud: bool) -> Ite
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if any(Path(filename).resolve().is_relative_to(place) for place in own):
+        if any(Path(os.path.realpath(filename)).is_relative_to(place) for place in own):
             show(str(message))
 
     before = logging.root.manager.disable
