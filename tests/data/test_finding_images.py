@@ -46,11 +46,16 @@ def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
 
 def test_a_deep_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for _ in range(1200):  # deeper than Python recurses
+    depth = 1200  # deeper than Python recurses
+    for _ in range(depth):
         os.mkdir("d")
         os.chdir("d")
     Path("1.png").touch()
     assert len(find_images(tmp_path)) == 1
+    os.remove("1.png")
+    for _ in range(depth):  # pytest itself recurses when it clears up
+        os.chdir("..")
+        os.rmdir("d")
 
 
 def test_a_folder_that_goes_away_is_named(tmp_path: Path) -> None:
