@@ -9,22 +9,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
-from small_runs import check, copy, finish, state
+from small_runs import check, state
 
 from bigain.bench.runner import FILE
 
 DAMAGED = "is a damaged record ({why}); restore it from a copy, or delete it and run again"
 FOREIGN = "is not a record of bigain ({why}) and is left as it is; give a run folder or its record, or let the run"
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finish(tmp_path_factory.mktemp("finished"))
-
-
-@pytest.fixture
-def place(finished: Path, tmp_path: Path) -> Path:
-    return copy(finished, tmp_path)
 
 
 def edit(*statements: str) -> Callable[[Path], None]:

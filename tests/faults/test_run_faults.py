@@ -10,21 +10,10 @@ import pytest
 import torch
 from commands import invoke
 from safetensors.torch import load_file, save_file
-from small_runs import check, copy, finish, state, write_experiment
+from small_runs import check, state, write_experiment
 
 from bigain.bench.runner import FILE
 from own_files import forgetting
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finish(tmp_path_factory.mktemp("finished"))
-
-
-@pytest.fixture
-def place(finished: Path, tmp_path: Path) -> Path:
-    return copy(finished, tmp_path)
-
 
 LOADED = {
     "exit": ("import sys\nsys.exit(0)", 2, "{path}, line 2: SystemExit: 0; a file to load must not end the program"),
