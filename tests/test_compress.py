@@ -336,6 +336,23 @@ def test_none_attaches_nothing_and_behaves_like_any_other(unet):
         bigain.compress(unet, "none", reuse="block")
 
 
+def test_a_handle_that_is_done_leaves_later_ones_alone(unet):
+    first = bigain.compress(unet, MERGE, where="part='down'")
+    with bigain.compress(unet, "todo(factor=2)", where="part='up'"):
+        up = bigain.compress(unet, "none")  # attaches nothing, so it takes nothing off either
+        with first.paused():
+            first.remove()
+            later = bigain.compress(unet, MERGE, where="part='down'")
+        expected = run(SD, unet)
+        first.remove()
+        up.remove()
+        assert torch.equal(run(SD, unet), expected)
+        assert repr(later).endswith("on>")
+        with later.paused():
+            assert not torch.equal(run(SD, unet), expected)
+    later.remove()
+
+
 # bad input
 
 

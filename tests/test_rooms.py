@@ -62,7 +62,7 @@ ARROWS = {
         "zoo",
         "data",
     },
-    "loading": {"backbones", "zoo"},
+    "loading": {"backbones", "checks", "zoo"},
     "__init__": {"operators", "backbones", "classify", "compression", "generation", "loading"},
 }
 

@@ -1,4 +1,4 @@
-"""What callers hand in: whole numbers and seeds, checked in one place."""
+"""What callers hand in: whole numbers and seeds, checked in one place, and shown in errors."""
 
 from collections.abc import Iterable
 from numbers import Integral
@@ -39,3 +39,8 @@ def check_count(what: str, value: object, most: int | None = None) -> int:
         limits = "from 1" if most is None else f"from 1 to {most}"
         raise ValueError(f"{what} must be an int {limits}, got {value!r}")
     return number
+
+
+def shortened(text: str) -> str:
+    """What came, short enough for an error."""
+    return text if len(text) <= 80 else f"{text[:79]}…"

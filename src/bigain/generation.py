@@ -2,18 +2,19 @@
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from bigain.backbones.denoiser import Condition, Denoiser
+from bigain.backbones.denoiser import Condition, Denoiser, as_denoiser
 from bigain.backbones.rows import same_input
 from bigain.backbones.sampling import make_scheduler
-from bigain.checks import check_seed, set_plain_ints
+from bigain.checks import check_count, check_seed, set_plain_ints
 from bigain.seeds import hashed
 
 
@@ -43,24 +44,26 @@ def image_generator(seed: int, number: int) -> torch.Generator:
 
 @torch.no_grad()
 def generate(
-    denoiser: Denoiser,
-    classes: Sequence[str | int],
+    denoiser: Denoiser | Any,
+    classes: Iterable[str | int],
     sampling: Sampling | None = None,
     *,
     first: int = 0,
     batch_size: int | None = None,
     progress: Callable[[Tensor], None] | None = None,
 ) -> Tensor:
-    """One image for each element of `classes`, numbered from `first`: -> (n, c, s, s) in [-1, 1].
+    """One image for each of `classes` or prompts, numbered from `first`: -> (n, c, s, s) in [-1, 1].
 
+    `denoiser` is what `bigain.load` gives, or a diffusers pipeline.
     `batch_size` is the number of images made together; by default as many as the denoiser does well at once.
     `progress` is called with each batch of images as soon as it is done.
     """
-    sampling = sampling or Sampling()
-    batch_size = batch_size or denoiser.rows_at_once() // 2  # guidance doubles the rows
+    denoiser, sampling = as_denoiser(denoiser), sampling or Sampling()
+    wanted = check_wanted(classes)
+    together = denoiser.rows_at_once() // 2 if batch_size is None else check_count("batch_size", batch_size)
     parts = []
-    for start in range(0, len(classes), batch_size):
-        chosen = classes[start : start + batch_size]
+    for start in range(0, len(wanted), together):  # guidance doubles the rows
+        chosen = wanted[start : start + together]
         numbers = range(first + start, first + start + len(chosen))
         generators = [image_generator(sampling.seed, number) for number in numbers]
         noise = torch.stack([torch.randn(denoiser.latent_shape, generator=generator) for generator in generators])
@@ -70,6 +73,16 @@ def generate(
         if progress is not None:
             progress(parts[-1])
     return torch.cat(parts)
+
+
+def check_wanted(classes: Any) -> list[str | int]:
+    """What to generate, one image each; a single text would be taken letter by letter."""
+    if isinstance(classes, str | int) or not isinstance(classes, Iterable):
+        raise TypeError(f"classes must be a list, an image for each element, got {classes!r}; give [{classes!r}]")
+    found = list(classes)
+    if not found:
+        raise ValueError("classes must name one image or more, got an empty list")
+    return found
 
 
 def sample(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
+from bigain.checks import shortened
 from bigain.zoo.shelf import LABELLED, bundled, is_features, locate
 
 if TYPE_CHECKING:
@@ -37,14 +38,9 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
 def check_request(name: object, dtype: object) -> None:
     """Of another type of numbers diffusers would only warn, and load float32."""
     if not isinstance(name, str | Path) or not str(name).strip() or len(str(name)) > LONGEST:
-        raise ValueError(f"a model is a bundled name, a folder or a Hub model ID, got {shortened(name)}")
+        raise ValueError(f"a model is a bundled name, a folder or a Hub model ID, got {shortened(repr(name))}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ValueError(f"dtype must be a floating-point type such as torch.float16, got {dtype!r}")
-
-
-def shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -131,3 +132,19 @@ class Denoiser(ABC):
         noisy = self.schedule.add_noise(latents, noise, t)
         found = self.noise(noisy, t, condition)
         return LOSSES[loss](found, noise.float(), reduction="none").flatten(1).mean(1)
+
+
+def as_denoiser(given: Any) -> Denoiser:
+    """What `bigain.load` gives, or a diffusers pipeline, which has all that is needed."""
+    if isinstance(given, Denoiser):
+        return given
+    if hasattr(given, "components") and hasattr(given, "scheduler"):
+        from bigain.backbones.pipelines import from_pipeline  # needs diffusers
+
+        return from_pipeline(given)
+    if isinstance(given, str | Path):
+        raise TypeError(f"denoiser must be a loaded model, got {str(given)!r}; call bigain.load({str(given)!r}) first")
+    raise TypeError(
+        f"denoiser must be what bigain.load gives, or a diffusers pipeline, got {type(given).__name__}; "
+        "a network alone knows neither its classes nor its noise schedule"
+    )

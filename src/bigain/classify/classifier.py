@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bigain.backbones.denoiser import LOSSES, Denoiser, Loss
+from bigain.backbones.denoiser import LOSSES, Denoiser, Loss, as_denoiser
 from bigain.backbones.probe import shares_inputs
 from bigain.backbones.prompts import PromptTable, can_remember
 from bigain.backbones.rows import same_input
@@ -21,7 +21,7 @@ from bigain.classify.decision import Decision, distances, paired_margin, probabi
 from bigain.classify.images import to_tensor
 from bigain.classify.incoming import Unreadable, each_image, readable
 from bigain.classify.informative import Profile, measure, order_is_chance
-from bigain.classify.inputs import as_denoiser, check_batch_size, check_classes, check_different, check_labels
+from bigain.classify.inputs import check_batch_size, check_classes, check_different, check_labels
 from bigain.classify.policies import Exhaustive, as_policy
 from bigain.classify.template import check_template
 from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint

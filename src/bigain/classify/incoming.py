@@ -9,6 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from bigain.backbones.denoiser import Frame
+from bigain.checks import shortened
 from bigain.classify.images import to_tensor
 
 Unreadable = Callable[[int, ValueError], None]  # told the number of an image and the reason
@@ -44,7 +45,3 @@ def is_one(images: Any) -> bool:
     if isinstance(images, np.ndarray):
         return images.ndim < 3 or (images.ndim == 3 and images.shape[-1] in (1, 3, 4))
     return isinstance(images, Tensor) and images.ndim < 3
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,22 +12,6 @@ from bigain.checks import whole
 from bigain.registry import miss
 
 FEWEST = 10  # labelled images to measure anything with
-
-
-def as_denoiser(given: Any) -> Denoiser:
-    """What `bigain.load` gives, or a diffusers pipeline, which has all that is needed."""
-    if isinstance(given, Denoiser):
-        return given
-    if hasattr(given, "components") and hasattr(given, "scheduler"):
-        from bigain.backbones.pipelines import from_pipeline  # needs diffusers
-
-        return from_pipeline(given)
-    if isinstance(given, str | Path):
-        raise TypeError(f"denoiser must be a loaded model, got {str(given)!r}; call bigain.load({str(given)!r}) first")
-    raise TypeError(
-        f"denoiser must be what bigain.load gives, or a diffusers pipeline, got {type(given).__name__}; "
-        "a network alone knows neither its classes nor its noise schedule"
-    )
 
 
 def check_classes(classes: Any) -> tuple[str | int, ...]:

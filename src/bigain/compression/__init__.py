@@ -99,7 +99,10 @@ def compress(
     groups = check_options(reuse, groups)
     sites = family.sites(model)
     chosen = choose(sites, as_where(where), family.default(sites), type(model).__name__)
-    chosen = [] if isinstance(operator, Nothing) else chosen
+    if isinstance(operator, Nothing):  # a handle like any other, of a probe that is put on no model
+        job = Job(operator, reuse, groups, Probe(model, family), "")
+        job.switch(on=True)
+        return Handle(model, job, [])
     check_kinds(operator, chosen)
     with LOCK:
         check_free(model, chosen)
@@ -108,7 +111,7 @@ def compress(
         keys = {job.key for hook in all_site_hooks(model) for job in hook.jobs}
         job = Job(operator, reuse, groups, probe, next(str(n) for n in range(len(keys) + 1) if str(n) not in keys))
         hooks = attach(model, sites, chosen, job)
-        if known is None and hooks:
+        if known is None:
             probe.attach(model, sites)
         probe.attached_in.add(threading.get_ident())
         probe.counting = probe.counting or operator.draws

@@ -33,8 +33,9 @@ class Job:
         return self.key in self.probe.active
 
     def switch(self, on: bool) -> None:
-        """For passes that begin from now on; what was removed stays off."""
-        self.probe.switch(self.key, on and not self.removed)
+        """For passes that begin from now on; once it is removed, another one may have its key."""
+        if not self.removed:
+            self.probe.switch(self.key, on)
 
     @torch.no_grad()
     def plan(self, hook: Any, block: BlockCall, x: Tensor) -> tuple[Plan, bool]:

@@ -1,0 +1,57 @@
+"""What `bigain.generate` takes, and what it says of the rest."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from test_sharing import CLASSES, tiny
+
+import bigain
+import pipelines
+
+FAST = bigain.Sampling(1, seed=3)
+
+
+@pytest.fixture(scope="module")
+def denoiser():
+    return tiny("dit")
+
+
+def test_classes_in_any_collection(denoiser):
+    expected = bigain.generate(denoiser, ["a", "b"], FAST)
+    for classes in (("a", "b"), (name for name in "ab"), [0, 1]):
+        assert torch.equal(bigain.generate(denoiser, classes, FAST), expected)
+
+
+def test_a_pipeline_stands_for_its_denoiser(tmp_path: Path):
+    pipe = pipelines.sd(tmp_path)
+    images = bigain.generate(pipe, ["a cat"], bigain.Sampling(1, scheduler="ddim"))
+    assert images.shape[:2] == (1, 3)
+    assert images.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        (
+            {"classes": "bag"},
+            TypeError,
+            r"must be a list, an image for each element, got 'bag'; give \['bag'\]",
+        ),
+        ({"classes": 3}, TypeError, r"got 3; give \[3\]"),
+        ({"classes": []}, ValueError, "classes must name one image or more, got an empty list"),
+        ({"classes": ["z"]}, ValueError, "no class 'z'"),
+        ({"classes": ["a"], "batch_size": 0}, ValueError, "batch_size must be an int from 1, got 0"),
+        ({"classes": ["a"], "batch_size": 1.5}, ValueError, "batch_size must be an int from 1, got 1.5"),
+        ({"classes": ["a"], "denoiser": "fashion-unet"}, TypeError, r"call bigain.load\('fashion-unet'\) first"),
+        ({"classes": ["a"], "denoiser": torch.nn.Linear(1, 1)}, TypeError, "must be what bigain.load gives"),
+    ],
+    ids=["text", "number", "empty", "unknown", "zero", "fraction", "name", "network"],
+)
+def test_what_is_refused(denoiser, given, error, text):
+    with pytest.raises(error, match=text):
+        bigain.generate(**{"denoiser": denoiser, "sampling": FAST} | given)
+
+
+def test_every_class_has_its_image(denoiser):
+    assert len(bigain.generate(denoiser, CLASSES, FAST, batch_size=4)) == len(CLASSES)
