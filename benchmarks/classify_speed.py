@@ -18,13 +18,13 @@ from rich.console import Console
 from rich.table import Table
 
 import bigain
-from bigain.backbones.denoiser import Condition, Denoiser, Frame
-from bigain.backbones.schedule import Schedule
-from bigain.bench.machine import facts
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
-from bigain.classify.trials import Trial, draw_noise, fingerprint, staged_steps
+from bigain.classify.trials import Trial, draw_noise, fingerprint, staged_timesteps
 from bigain.data.fashion_mnist import fashion_sample
+from bigain.denoisers.base import Condition, Denoiser, ImageSpec
+from bigain.denoisers.schedule import Schedule
+from bigain.experiments.machine import environment
 
 ROUNDS = 3
 MODELS = {"fashion-unet": 8, "fashion-dit": 8, "SD-shaped U-Net, random weights": 3}  # number of images
@@ -45,7 +45,7 @@ class Shaped(Denoiser):
             sample_size=16, block_out_channels=(64, 128, 256, 256), layers_per_block=2, attention_head_dim=(2, 4, 8, 8),
             cross_attention_dim=256, use_linear_projection=True, norm_num_groups=32,
         ).eval()  # fmt: skip
-        super().__init__(network, Schedule("scaled_linear", 0.00085, 0.012), Frame(28, 1, 2))
+        super().__init__(network, Schedule("scaled_linear", 0.00085, 0.012), ImageSpec(28, 1, 2))
         self.text = torch.randn(11, 77, 256)
 
     latent_shape = (4, 16, 16)
@@ -72,11 +72,11 @@ def plain_loop(denoiser: Denoiser, images: list[np.ndarray], classes: int) -> li
     labels = []
     conditions = denoiser.conditions(range(classes))
     for picture in images:
-        pixels = to_tensor(picture, denoiser.frame)
+        pixels = to_tensor(picture, denoiser.image_spec)
         latents, key = denoiser.encode(pixels[None]), fingerprint(pixels)
         errors: dict[int, list[float]] = {k: [] for k in range(classes)}
         alive = list(range(classes))
-        for steps, keep in zip(staged_steps(1000, (5, 20)), (5, 1), strict=True):
+        for steps, keep in zip(staged_timesteps(1000, (5, 20)), (5, 1), strict=True):
             pairs = [(k, t) for k in alive for t in steps]
             for start in range(0, len(pairs), 16):
                 batch = pairs[start : start + 16]
@@ -139,7 +139,7 @@ def main() -> None:
             ratios = [a / b for a, b in zip(seconds["plain loop"], seconds[way], strict=True)]
             rows.append({"model": name, "images": count, "way": way, "times_plain_loop": statistics.median(ratios),
                          "images_per_second": count / statistics.median(seconds[way])})  # fmt: skip
-    record = {"rounds": ROUNDS, "rows": rows, "facts": facts(denoiser)}
+    record = {"rounds": ROUNDS, "rows": rows, "facts": environment(denoiser)}
     (Path(__file__).parent / "results" / "classify-speed.json").write_text(json.dumps(record, indent=1) + "\n")
     table = Table(title=f"stages [5, 20] keep [5, 1], median of {ROUNDS} rounds")
     for head in ("model", "way", "images/s", "times the plain loop"):

@@ -38,7 +38,7 @@ def ours(text: str, x: Tensor, side: int) -> Callable[[], Tensor]:
 
     def run() -> Tensor:
         plan = operator.plan(x, call)
-        return plan.restore(plan.queries(x))
+        return plan.unmerge(plan.queries(x))
 
     return run
 

@@ -1,6 +1,6 @@
 """Accuracy against network evaluations for every policy, on the bundled images.
 
-All errors (every class on 20 evenly spaced time steps) are computed once and kept; each policy then plays on them,
+All errors (every class on 20 evenly spaced timesteps) are computed once and kept; each policy then plays on them,
 which gives exactly the decisions that it would make. `python benchmarks/policies.py fashion-unet` writes
 `benchmarks/results/policies-fashion-unet.json` and `.npz`, and the curve to `docs/images`; with the `.npz` there,
 no error is computed anew.
@@ -17,14 +17,14 @@ from rich.progress import track
 from rich.table import Table
 
 import bigain
-from bigain.bench.machine import facts
-from bigain.classify.board import Board
 from bigain.classify.calibration import calibrate
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import distances, ranking
 from bigain.classify.policies import Exhaustive, parse_policy
-from bigain.classify.trials import Deck, mixed
+from bigain.classify.state import ClassifierState
+from bigain.classify.trials import TimestepSampler, mixed
 from bigain.data.fashion_mnist import fashion_sample
+from bigain.experiments.machine import environment
 from bigain.metrics.intervals import wilson
 from bigain.metrics.paired import share_difference
 from bigain.plots.style import new_figure, save_figure, styled
@@ -62,12 +62,12 @@ def errors_of(name: str, path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def play(policy: object, deck: Deck, errors: np.ndarray, column: dict[int, int]) -> Board:
+def play(policy: object, sampler: TimestepSampler, errors: np.ndarray, column: dict[int, int]) -> ClassifierState:
     """What the policy does with one image whose errors are known."""
-    board = Board.empty(len(errors))
-    for trials in policy.rounds(board, deck):
-        board.add(trials, errors[np.ix_(board.alive, [column[trial.t] for trial in trials])])
-    return board
+    state = ClassifierState.empty(len(errors))
+    for trials in policy.rounds(state, sampler):
+        state.add(trials, errors[np.ix_(state.alive, [column[trial.t] for trial in trials])])
+    return state
 
 
 LOOKS = {
@@ -82,12 +82,12 @@ def curve(record: dict) -> "Figure":
     """Accuracy against evaluations for each kind of policy; of the races those that first look after three trials."""
     words = (
         f"{record['n']} bundled test images, seed {record['seed']}; bars: 95 % Wilson intervals. Race: first=3, "
-        "confidence 0.2 to 0.99. Informative: time steps in the order measured on 300 held-out training images."
+        "confidence 0.2 to 0.99. Informative: timesteps in the order measured on 300 held-out training images."
     )
     figure = new_figure(7.5, 4.2, f"{record['model']}: accuracy against network evaluations", words)
     axes = figure.subplots()
     for (kind, trials), (colour, marker, line) in LOOKS.items():
-        rows = [r for r in record["rows"] if r["policy"].startswith(kind) and r["trials"] == trials]
+        rows = [r for r in record["rows"] if r["policy"].startswith(kind) and r["timesteps"] == trials]
         rows = [r for r in rows if kind != "race" or "first=3" in r["policy"]]
         rows.sort(key=lambda r: r["evaluations"])
         x, y = [r["evaluations"] for r in rows], [100 * r["accuracy"] for r in rows]
@@ -106,7 +106,7 @@ def main(name: str) -> None:
     errors, truth = kept["errors"].astype(np.float64), kept["truth"]
     denoiser = bigain.load(name)
     column = {t: i for i, t in enumerate(range(25, 1000, 50))}
-    decks = {"even": "even", "informative": denoiser.measured_steps()}
+    decks = {"even": "even", "informative": denoiser.informative_timesteps()}
     rows, reference = [], None
     for text in POLICIES:
         for trials, steps in decks.items():
@@ -119,15 +119,15 @@ def main(name: str) -> None:
             else:
                 deck_steps = steps
             boards = [
-                play(parse_policy(text), Deck(deck_steps, 1000, mixed(0, i)), row, column)
+                play(parse_policy(text), TimestepSampler(deck_steps, 1000, mixed(0, i)), row, column)
                 for i, row in enumerate(errors)
             ]
-            right = np.array([ranking(board)[0] for board in boards]) == truth
+            right = np.array([ranking(state)[0] for state in boards]) == truth
             if text == REFERENCE and trials == "even":
                 reference = right
             share = wilson(int(right.sum()), len(right))
-            spent = float(np.mean([(~np.isnan(board.errors)).sum() for board in boards]))
-            rows.append({"policy": text, "trials": trials, "evaluations": spent, "right": right.tolist(),
+            spent = float(np.mean([(~np.isnan(state.errors)).sum() for state in boards]))
+            rows.append({"policy": text, "timesteps": trials, "evaluations": spent, "right": right.tolist(),
                          "accuracy": share.value, "low": share.low, "high": share.high})  # fmt: skip
     for row in rows:
         change = share_difference(np.array(row.pop("right")), reference)
@@ -137,19 +137,19 @@ def main(name: str) -> None:
     fitted = calibrate(gaps[:half], truth[:half], 4 * 16 * 16 / 2)
     after = calibrate(gaps[half:], truth[half:], fitted.scale)
     record = {
-        "model": name, "n": len(truth), "seed": 0, "reference": REFERENCE, "rows": rows, "facts": facts(denoiser),
+        "model": name, "n": len(truth), "seed": 0, "reference": REFERENCE, "rows": rows, "facts": environment(denoiser),
         "calibration": {"scale": fitted.scale, "n": half, "ece_uncalibrated": float(calibrate(
             gaps[half:], truth[half:], 4 * 16 * 16 / 2).ece_before), "ece_held_out": after.ece_before},
     }  # fmt: skip
     (RESULTS / f"policies-{name}.json").write_text(json.dumps(record, indent=1) + "\n")
     save_figure(curve(record), PICTURES / f"policies-{name}.png")
     table = Table(title=f"{name}, {len(truth)} bundled test images, seed 0")
-    for head in ("policy", "trials", "evaluations", "accuracy", "against the reference"):
+    for head in ("policy", "timesteps", "evaluations", "accuracy", "against the reference"):
         table.add_column(head, overflow="fold")
     for row in sorted(rows, key=lambda row: row["evaluations"]):
         change = row["change"]
         table.add_row(
-            row["policy"], row["trials"], f"{row['evaluations']:.1f}",
+            row["policy"], row["timesteps"], f"{row['evaluations']:.1f}",
             f"{row['accuracy']:.1%} [{row['low']:.1%}, {row['high']:.1%}]",
             f"{100 * change['value']:+.1f} [{100 * change['low']:+.1f}, {100 * change['high']:+.1f}]",
         )  # fmt: skip

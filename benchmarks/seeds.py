@@ -12,10 +12,10 @@ import torch
 from rich.console import Console
 
 from bigain.progress import progress_bars
+from bigain.zoo.catalog import MODELS
 from bigain.zoo.command import learn, training_data
 from bigain.zoo.loop import Trainer
 from bigain.zoo.recipes import RECIPES
-from bigain.zoo.shelf import SHELF
 
 SEED = 1
 NAMES = ("fashion-unet", "fashion-dit", "cifar-unet")
@@ -24,7 +24,7 @@ RESULT = Path(__file__).parent / "results" / "seeds.json"
 
 def curve(name: str, place: Path, console: Console) -> list[dict[str, float]]:
     """The loss curve of another seed, as far as the last point of the card's within a tenth of its samples."""
-    card = json.loads((SHELF / name / "card.json").read_text())
+    card = json.loads((MODELS / name / "card.json").read_text())
     last = max(point["samples"] for point in card["curve"] if point["samples"] <= card["samples_seen"] / 10)
     recipe = replace(RECIPES[name], seed=SEED)
     trainer = Trainer(recipe, training_data(recipe.data, None), place / name)

@@ -11,7 +11,7 @@ from bigain.data import load_data
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("folder", nargs="?", type=Path, help="by default four bundled images, written to photos/")
-parser.add_argument("--model", default="fashion-unet", help="a bundled model, a pipeline's folder or a hub id")
+parser.add_argument("--model", default="fashion-unet", help="a bundled model, a pipeline's folder or a Hub model ID")
 parser.add_argument("--classes", nargs="+", help="labels; the model's own by default")
 parser.add_argument("--operator", default="gated_merge(ratio=0.5)")
 options = parser.parse_args()

@@ -5,19 +5,19 @@ import argparse
 
 import bigain
 from bigain import Sampling, generate
-from bigain.metrics.likeness import ssim
+from bigain.metrics.similarity import ssim
 from bigain.pictures import contact_sheet
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--model", default="fashion-unet", help="a bundled model, a pipeline's folder or a hub id")
+parser.add_argument("--model", default="fashion-unet", help="a bundled model, a pipeline's folder or a Hub model ID")
 parser.add_argument("--operator", default="gated_merge(ratio=0.5)")
 parser.add_argument("--subjects", nargs="+", default=["bag", "dress", "sneaker", "coat"], help="labels or prompts")
-parser.add_argument("--steps", type=int, default=10)
+parser.add_argument("--num-inference-steps", type=int, default=10)
 parser.add_argument("--device", default="cpu")
 options = parser.parse_args()
 
 denoiser = bigain.load(options.model, device=options.device)
-sampling = Sampling(steps=options.steps)
+sampling = Sampling(num_inference_steps=options.num_inference_steps)
 plain = generate(denoiser, options.subjects, sampling)
 with bigain.compress(denoiser, options.operator, groups="input") as handle:
     compressed = generate(denoiser, options.subjects, sampling)

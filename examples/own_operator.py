@@ -7,7 +7,7 @@ import torch
 
 import bigain
 from bigain.operators import OPERATORS
-from bigain.tokens.plan import Selected
+from bigain.tokens.plans import Selected
 
 
 @OPERATORS.register("every_row")
@@ -15,7 +15,9 @@ from bigain.tokens.plan import Selected
 class EveryRow:
     """Keys and values from every `step`-th row of the grid."""
 
-    looks = draws = shortens = False  # the plan depends neither on the tokens nor on a draw, and all queries stay
+    data_dependent = draws = reduces_queries = (
+        False  # the plan depends neither on the tokens nor on a draw, and all queries stay
+    )
     step: int = 2
 
     def plan(self, x, call):

@@ -4,10 +4,10 @@
 import argparse
 from pathlib import Path
 
-from bigain.bench.experiment import build_experiment
-from bigain.bench.report import read_report
-from bigain.bench.runner import Run, run_pieces
-from bigain.bench.tables import markdown
+from bigain.experiments.experiment import build_experiment
+from bigain.experiments.report import read_report
+from bigain.experiments.runner import Run, run_chunks
+from bigain.experiments.tables import markdown
 from bigain.loading import load
 from bigain.plots import curves, save_figure
 
@@ -23,7 +23,7 @@ names = ("gated_merge", "tome")
 rows = [{"name": name, "operator": f"{name}(ratio={{ratio}})", "ratio": options.ratios} for name in names]
 settings = {"model": options.model, "data": options.data, "n": options.n, "policy": options.policy}
 whole = {"title": "Sweep", "tasks": ["classify"], "rows": [{"name": "none", "operator": "none"}, *rows], **settings}
-run_pieces(Run.start(build_experiment(whole), Path("sweep"), load(options.model)))  # stopped, it can be started again
+run_chunks(Run.start(build_experiment(whole), Path("sweep"), load(options.model)))  # stopped, it can be started again
 report = read_report(Path("sweep"))
 print(markdown(report))
 print("drawn in", save_figure(curves(report), Path("sweep.png")))

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import bigain
-from bigain.backbones.rows import same_input
+from bigain.models.rows import same_input
 from bigain.operators import OPERATORS, parse
 from bigain.tokens.grid import Grid, Window
-from bigain.tokens.match import MATCHES
+from bigain.tokens.matching import MATCHES
 from bigain.tokens.scores import SCORERS
-from models import BACKBONES, EXAMPLES, call
+from helpers.models import BACKBONES, EXAMPLES, call
 
 UNET = {
     "sample_size": 8,
@@ -52,7 +52,7 @@ def build(name):
 
 @torch.no_grad()
 def at(name, model, t, size=(8, 8)):
-    """The output at a time step, for a batch of two."""
+    """The output at a timestep, for a batch of two."""
     return call(model, BACKBONES[name].inputs(size=size, t=torch.tensor([t, 999 - t])))
 
 
@@ -66,9 +66,9 @@ COMPILED = [
     ("dit", "gated_merge(ratio=0.5, match='local', weighted=True)", {}),
     ("sd", "gated_merge(ratio=0.5, match='exact', anchor='highest', scorer='dft_centroid')", {"reuse": "stage"}),
     ("dit", "gated_merge(ratio=0.5, anchor='row_order')", {"groups": 2}),
-    ("sd", "tome(ratio=0.5, pattern='shared')", {}),
-    ("dit", "tome(ratio=0.6, pattern='random')", {"groups": "halves"}),
-    ("dit", "tome(ratio=0.6, pattern='row')", {}),
+    ("sd", "tome(ratio=0.5, pattern='fixed')", {}),
+    ("dit", "tome(ratio=0.6, pattern='per_call')", {"groups": "cfg"}),
+    ("dit", "tome(ratio=0.6, pattern='per_row')", {}),
     ("sd", "tome(ratio=0.4, pattern='corner', match='local', window=(1, 2))", {}),
     ("dit", "block_merge(ratio=0.6, weighted=True)", {}),
     ("dit", "block_merge(ratio=0.6, tile='min')", {}),
@@ -78,7 +78,7 @@ COMPILED = [
     ("dit", "kv_downsample(factor=2, alpha=0.9)", {}),
     ("sd", "todo(factor=2)", {}),
     ("dit", "avg_pool(factor=2)", {}),
-    ("dit", "kv_select(keep=0.4)", {"groups": "halves"}),
+    ("dit", "kv_select(keep=0.4)", {"groups": "cfg"}),
     ("sd", "kv_select(keep=0.4, prefer='detail')", {}),
 ]
 SIZES = {"sd": (14, 18), "dit": (8, 8)}
@@ -223,7 +223,7 @@ def test_another_operator_after_the_first_takes_effect(name):
     [
         ("gated_merge(ratio=0.6)", {"reuse": "stage"}),
         ("gated_merge(ratio=0.6)", {"groups": 2}),
-        ("kv_select(keep=0.4)", {"groups": "halves"}),
+        ("kv_select(keep=0.4)", {"groups": "cfg"}),
         ("gated_merge(ratio=0.6, weighted=True)", {}),
     ],
 )
@@ -252,11 +252,15 @@ def test_pausing_and_removing_with_inductor(name):
 DEEP = {"layers_per_block": 2, "transformer_layers_per_block": (1, 2, 10)}
 REGIONAL = [
     ("gated_merge(ratio=0.5)", {}, 2),
-    ("gated_merge(ratio=0.5)", {"where": "level=(2, 4), module=('self', 'mlp')"}, 2),
+    ("gated_merge(ratio=0.5)", {"where": "downsample=(2, 4), module=('self', 'mlp')"}, 2),
     ("gated_merge(ratio=0.5)", {"where": "part='up'"}, 3),  # those before it come by without
     ("tome(ratio=0.5)", {"groups": 2}, 2),
-    ("sito(ratio=0.5)", {"groups": "halves"}, 2),
-    ("tome(ratio=0.5, pattern='row')", {"where": "level=(2, 4)", "reuse": "stage"}, 4),  # the first of a stage plans
+    ("sito(ratio=0.5)", {"groups": "cfg"}, 2),
+    (
+        "tome(ratio=0.5, pattern='per_row')",
+        {"where": "downsample=(2, 4)", "reuse": "stage"},
+        4,
+    ),  # the first of a stage plans
     ("kv_select(keep=0.4)", {}, 2),
 ]
 

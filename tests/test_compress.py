@@ -12,7 +12,7 @@ from peft import LoraConfig
 import bigain
 import bigain.tomesd as tomesd
 from bigain import Where
-from models import BACKBONES, EXAMPLES, call, run, traces
+from helpers.models import BACKBONES, EXAMPLES, call, run, traces
 
 SD = BACKBONES["sd"]
 MERGE = "gated_merge(ratio=0.6)"
@@ -51,7 +51,7 @@ def test_each_block_plans_once(unet, planned):
 
 
 def test_each_stage_plans_once_with_reuse(unet, planned):
-    with bigain.compress(unet, MERGE, reuse="stage", where=Where(level=(1, 2))) as handle:
+    with bigain.compress(unet, MERGE, reuse="stage", where=Where(downsample=(1, 2))) as handle:
         run(SD, unet)
         assert planned == [16, 8, 8, 8, 16]  # down 1, down 2, mid 2, up 2, up 1
         assert all(row.ran for row in handle.status())
@@ -95,7 +95,7 @@ def identical(batch):
     return inputs._replace(args=tuple(part.expand(batch, *part.shape[1:]) for part in inputs.args))
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4, "halves"])
+@pytest.mark.parametrize("groups", [1, 2, 4, "cfg"])
 @pytest.mark.parametrize("operator", EXAMPLES.values(), ids=EXAMPLES)
 @torch.no_grad()
 def test_identical_rows_share_their_own_plan(unet, operator, groups):
@@ -127,7 +127,7 @@ def test_consecutive_rows_share(monkeypatch, unet):
 
 
 def test_halves_share(monkeypatch, unet):
-    same = plans_of(monkeypatch, unet, "halves", 4)
+    same = plans_of(monkeypatch, unet, "cfg", 4)
     assert same == [[i % 2 == j % 2 for j in range(4)] for i in range(4)]
 
 
@@ -154,11 +154,11 @@ def test_groups_keep_the_schedule_of_each_row(unet):
         assert torch.equal(run(SD, unet), expected)
 
 
-@pytest.mark.parametrize(("groups", "batch"), [(2, 3), (4, 2), ("halves", 3)])
+@pytest.mark.parametrize(("groups", "batch"), [(2, 3), (4, 2), ("cfg", 3)])
 def test_a_batch_that_groups_do_not_divide(unet, groups, batch):
     before, dense = traces(unet), run(SD, unet)
     handle = bigain.compress(unet, MERGE, groups=groups)
-    with pytest.raises(ValueError, match=r"groups=.* needs a batch of a multiple of \d rows; got \d"):
+    with pytest.raises(ValueError, match=r"groups=.* needs a batch of a multiple of \d rows, got \d"):
         run(SD, unet, batch=batch)
     handle.remove()
     assert traces(unet) == before
@@ -233,7 +233,7 @@ def test_drawing_operators_draw_anew_in_each_pass(unet):
             handle.reset()
             assert torch.equal(run(SD, unet), first)
             assert torch.equal(run(SD, unet), second)
-    with bigain.compress(unet, 'tome(ratio=0.6, pattern="shared")'):
+    with bigain.compress(unet, 'tome(ratio=0.6, pattern="fixed")'):
         assert torch.equal(run(SD, unet), run(SD, unet))
 
 
@@ -357,24 +357,29 @@ def test_a_handle_that_is_done_leaves_later_ones_alone(unet):
 
 
 BAD = [
-    ("gated_merg(ratio=0.5)", {}, ValueError, r"no operator 'gated_merg'; did you mean 'gated_merge'\?.*kv_select"),
+    (
+        "gated_merg(ratio=0.5)",
+        {},
+        ValueError,
+        r"unknown operator 'gated_merg'. Did you mean 'gated_merge'\?.*kv_select",
+    ),
     ("gated_merge(ratio=0.9)", {}, ValueError, r"more than 0.75, the largest that cells of 2x2 allow"),
-    ("gated_merge(ratio=1.0)", {}, ValueError, r"from 0 to below 1; got 1.0"),
-    ("gated_merge(ratio=-0.1)", {}, ValueError, r"from 0 to below 1; got -0.1"),
-    ("gated_merge(rate=0.1)", {}, ValueError, r"no gated_merge parameter 'rate'.*ratio, window"),
-    ('gated_merge(ratio=0.5, scorer="laplace")', {}, ValueError, r"no scorer 'laplace'.*laplacian_l1"),
+    ("gated_merge(ratio=1.0)", {}, ValueError, r"in \[0, 1\), got 1.0"),
+    ("gated_merge(ratio=-0.1)", {}, ValueError, r"in \[0, 1\), got -0.1"),
+    ("gated_merge(rate=0.1)", {}, ValueError, r"unknown gated_merge parameter 'rate'.*ratio, window"),
+    ('gated_merge(ratio=0.5, scorer="laplace")', {}, ValueError, r"unknown scorer 'laplace'.*laplacian_l1"),
     ("gated_merge(ratio=", {}, ValueError, r"cannot read the operator"),
-    (object(), {}, TypeError, r"is not an operator; there are: .*gated_merge"),
+    (object(), {}, TypeError, r"is not an operator. Available: .*gated_merge"),
     (bigain.GatedMerge, {}, TypeError, r"is the class of an operator; give an instance"),
-    (MERGE, {"where": Where(level=9)}, ValueError, r"no site at level 9; UNet2DConditionModel has 1, 2"),
+    (MERGE, {"where": Where(downsample=9)}, ValueError, r"no site at level 9; UNet2DConditionModel has 1, 2"),
     (MERGE, {"where": Where(tokens=100)}, ValueError, r"no site at tokens 100; UNet2DConditionModel has 64, 256"),
     (MERGE, {"where": Where(index=40)}, ValueError, r"no site at index 40; UNet2DConditionModel has 0..10"),
     (MERGE, {"where": Where(part="sideways")}, ValueError, r"no site at part sideways; .* has down, mid, up"),
     (MERGE, {"where": lambda site: False}, ValueError, r"matches no site of UNet2DConditionModel; it has:\n  down_bl"),
     (MERGE, {"where": Where(part="mid")}, ValueError, r"matches no site of UNet2DConditionModel; it has:\n  down_bl"),
     (MERGE, {"where": 'floor="down"'}, ValueError, r"no choice of sites by 'floor'.*level, tokens, part"),
-    (MERGE, {"where": 7}, TypeError, r"where is a Where, a function of a Site or text; got 7"),
-    (MERGE, {"reuse": "block"}, ValueError, r'reuse is None or "stage"; got \'block\''),
+    (MERGE, {"where": 7}, TypeError, r"where must be a Where, a function of a Site or text, got 7"),
+    (MERGE, {"reuse": "block"}, ValueError, r'reuse must be None or "stage", got \'block\''),
     (MERGE, {"groups": 0}, ValueError, r"groups is None, a number of rows from 1"),
     (MERGE, {"groups": True}, ValueError, r"groups is None, a number of rows from 1"),
     (MERGE, {"groups": "thirds"}, ValueError, r"groups is None.*got 'thirds'"),
@@ -398,7 +403,7 @@ def test_bad_input_leaves_the_model_as_it_was(unet, operator, options, error, te
 
 
 def test_unknown_kind_of_module():
-    with pytest.raises(ValueError, match=r"no module 'attention'.*self, cross, mlp"):
+    with pytest.raises(ValueError, match=r"unknown module 'attention'.*self, cross, mlp"):
         Where(module="attention")
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import experiment
 
 from bigain import escape
-from bigain.bench.page import definitions, table_row
-from bigain.bench.report import Report, read_report
-from bigain.bench.runner import FILE
-from bigain.bench.store import DecisionRow, Store
-from bigain.bench.tables import comma_separated, latex, markdown
+from bigain.experiments.report import Report, read_report
+from bigain.experiments.rows import DecisionRow
+from bigain.experiments.runner import FILE
+from bigain.experiments.store import Store
+from bigain.experiments.tables import comma_separated, latex, markdown
 from bigain.plots import changes, save_figure
+from bigain.plots.page import definitions, table_row
+from helpers.runs import experiment
 
 NASTY = "=1+1|<script>x</script>\\input{a}$b$ \x1b[31m\u202e"
 

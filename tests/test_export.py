@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import bigain
-from models import BACKBONES, EXAMPLES, call
+from helpers.models import BACKBONES, EXAMPLES, call
 from test_compile import CHANGES
 
 OPTIONS = {
@@ -15,7 +15,7 @@ OPTIONS = {
     "schedule": ("kv_downsample(factor=2, alpha=(0.8, 1.2))", {}),
     "reuse": ("gated_merge(ratio=0.5)", {"reuse": "stage"}),
     "groups": ("gated_merge(ratio=0.5)", {"groups": 2}),
-    "halves": ("tome(ratio=0.5, pattern='row')", {"groups": "halves"}),
+    "cfg": ("tome(ratio=0.5, pattern='per_row')", {"groups": "cfg"}),
 }
 
 # torch's own tracer warns of what diffusers asks its configs

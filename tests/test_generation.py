@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_sharing import CLASSES, tiny
 
 import bigain
-import pipelines
+from helpers import pipelines
+from helpers.denoisers import CLASSES, tiny
 
 FAST = bigain.Sampling(1, seed=3)
 
@@ -40,7 +40,7 @@ def test_a_pipeline_stands_for_its_denoiser(tmp_path: Path):
         ),
         ({"classes": 3}, TypeError, r"got 3; give \[3\]"),
         ({"classes": []}, ValueError, "classes must name one image or more, got an empty list"),
-        ({"classes": ["z"]}, ValueError, "no class 'z'"),
+        ({"classes": ["z"]}, ValueError, "unknown class 'z'"),
         ({"classes": ["a"], "batch_size": 0}, ValueError, "batch_size must be an int from 1, got 0"),
         ({"classes": ["a"], "batch_size": 1.5}, ValueError, "batch_size must be an int from 1, got 1.5"),
         ({"classes": ["a"], "denoiser": "fashion-unet"}, TypeError, r"call bigain.load\('fashion-unet'\) first"),

@@ -1,4 +1,4 @@
-"""`bigain.load` on folders and hub ids: what it reads, what it refuses, and what it says."""
+"""`bigain.load` on folders and Hub model IDs: what it reads, what it refuses, and what it says."""
 
 import hashlib
 import json
@@ -20,8 +20,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import bigain
-from bigain.backbones.pipelines import PIPELINES
-from pipelines import edit_index, save
+from bigain.denoisers.pipelines import PIPELINES
+from helpers.pipelines import edit_index, save
 
 COMMIT = "0123456789" * 4
 
@@ -50,7 +50,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["sd", "sdxl", "dit", "pixart"])
 def test_folders_need_no_network(name: str, tmp_path: Path) -> None:
     denoiser = bigain.load(str(save(name, tmp_path)), dtype=torch.bfloat16)
-    assert denoiser.frame == (32, 3, 0)
+    assert denoiser.image_spec == (32, 3, 0)
     assert denoiser.latent_shape == (4, 16, 16)
     assert denoiser.dtype == torch.bfloat16
     assert not denoiser.network.training
@@ -66,7 +66,9 @@ def test_a_hub_id_without_network_says_what_to_do() -> None:
 
 @pytest.mark.parametrize("name", ["fashion", "/no-such-folder", "./no-such", "a/b/c", Path("a/b")])
 def test_what_is_neither_a_name_nor_a_folder_nor_a_hub_id(name: Any) -> None:
-    with pytest.raises(ValueError, match=r"no bundled model .*; otherwise give a folder or a hub id \(owner/name\)"):
+    with pytest.raises(
+        ValueError, match=r"no bundled model .*; otherwise give a folder or a Hub model ID \(owner/name\)"
+    ):
         bigain.load(name)
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from test_sharing import CLASSES, tiny
 
 import bigain
+from helpers.denoisers import CLASSES, tiny
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import bigain
 import bigain.tomesd as tomesd
 from bigain import Where
 from bigain.compression.attach import site_hooks
-from models import BACKBONES, call, run, traces
-from pipelines import sd
+from helpers.models import BACKBONES, call, run, traces
+from helpers.pipelines import sd
 
 SD, DIT = BACKBONES["sd"], BACKBONES["dit"]
 MERGE = "gated_merge(ratio=0.6)"
@@ -55,7 +55,7 @@ def masked():
 
 def test_masks_of_an_ip_adapter_are_refused_where_their_tokens_are_merged(masked):
     unet, calling = masked
-    cross = Where(level=1, module="cross")
+    cross = Where(downsample=1, module="cross")
     with bigain.compress(unet, MERGE, where=cross), pytest.raises(ValueError, match='leave "cross" out of where'):
         calling()
 
@@ -106,8 +106,8 @@ def test_perturbed_attention_takes_merged_tokens(perturbed):
 def test_halves_without_guidance_say_what_to_do():
     unet = SD.build()
     with (
-        bigain.compress(unet, MERGE, groups="halves"),
-        pytest.raises(ValueError, match=r"multiple of 2 rows; got 1; does the pipeline run without guidance"),
+        bigain.compress(unet, MERGE, groups="cfg"),
+        pytest.raises(ValueError, match=r"multiple of 2 rows, got 1; does the pipeline run without guidance"),
     ):
         call(unet, SD.inputs(batch=1))
 
@@ -195,8 +195,8 @@ def test_a_function_is_asked_about_self_attentions():
 @pytest.mark.parametrize(
     ("where", "error", "text"),
     [
-        ({"level": "1"}, TypeError, "level is an int or several; got '1'"),
-        ({"index": (1, 2.0)}, TypeError, r"index is an int or several; got \(1, 2.0\)"),
+        ({"level": "1"}, TypeError, "level must be an int or several, got '1'"),
+        ({"index": (1, 2.0)}, TypeError, r"index must be an int or several, got \(1, 2.0\)"),
     ],
 )
 def test_places_are_numbers(where, error, text):
@@ -204,7 +204,7 @@ def test_places_are_numbers(where, error, text):
         Where(**where)
 
 
-@pytest.mark.parametrize("where", ["wherever(level=1)", Where])
+@pytest.mark.parametrize("where", ["wherever(downsample=1)", Where])
 def test_no_choice_of_sites(where):
     with pytest.raises((ValueError, TypeError), match=r"cannot read the choice of sites|where is a Where, a function"):
         bigain.compress(SD.build(), MERGE, where=where)

@@ -9,8 +9,8 @@ import torch
 from transformers import CLIPTextModelWithProjection
 
 import bigain
-from models import BACKBONES, EXAMPLES, TEXT_WIDTH, awake, traces
-from pipelines import text_encoder, tokenizer
+from helpers.models import BACKBONES, EXAMPLES, TEXT_WIDTH, awake, traces
+from helpers.pipelines import text_encoder, tokenizer
 
 PROMPT = "a photo of a cat"
 NAMES = ["sd", "sdxl", "controlnet", "dit"]
@@ -127,7 +127,7 @@ def test_compressed_images_differ_and_restored_ones_are_the_same(name, pipe, ope
 
 def test_options_and_restore(name, pipe):
     dense = image(name, pipe)
-    bigain.compress(pipe, "gated_merge(ratio=0.6)", reuse="stage", groups="halves")
+    bigain.compress(pipe, "gated_merge(ratio=0.6)", reuse="stage", groups="cfg")
     assert np.abs(image(name, pipe) - dense).max() > 1e-4
     bigain.restore(pipe)
     assert np.array_equal(image(name, pipe), dense)

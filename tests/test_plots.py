@@ -15,21 +15,27 @@ from hypothesis import strategies as st
 from matplotlib import rcParams
 from matplotlib.figure import Figure
 from PIL import Image
-from runs import save_tiny, started
 from torch.nn import functional as F
 
-from bigain.bench.measures import Judge
-from bigain.bench.report import Report, read_report
-from bigain.bench.runner import run_pieces
+from bigain.experiments.evaluator import Evaluator
+from bigain.experiments.report import Report, read_report
+from bigain.experiments.runner import run_chunks
 from bigain.metrics.distances import frechet_to_real, kernel_to_real
 from bigain.plots import changes, curves, gallery, loss_curve, pareto, save_figure, spectra, write_figures
 from bigain.plots.curves import draw_front
 from bigain.plots.style import NothingToDrawError
+from helpers.runs import save_tiny, started
 
 ROWS: list[dict[str, Any]] = [
     {"name": "none", "operator": "none"},
     {"name": "merge", "operator": "gated_merge(ratio={ratio})", "ratio": [0.5, 0.3]},
-    {"name": "own", "operator": "tome(ratio={ratio}, pattern='row')", "ratio": [0.5], "tasks": ["classify"], "n": 6},
+    {
+        "name": "own",
+        "operator": "tome(ratio={ratio}, pattern='per_row')",
+        "ratio": [0.5],
+        "tasks": ["classify"],
+        "n": 6,
+    },
     {
         "name": "keys",
         "operator": "kv_downsample(factor={factor}, alpha={alpha})",
@@ -45,12 +51,12 @@ CARD = {"name": "small", "curve": [{"samples": 1000 * k, "loss": 1 / k, "validat
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Eight images classified, twenty made; a distance in features that need no network."""
     place = tmp_path_factory.mktemp("run")
-    changed = {"rows": ROWS, "n": 8, "generate": {"count": 20, "steps": 1}}
+    changed = {"rows": ROWS, "n": 8, "generate": {"count": 20, "num_inference_steps": 1}}
     run = started(save_tiny(place / "model"), place / "run", **changed)
-    run_pieces(run)
-    judge = Judge(run)
+    run_chunks(run)
+    judge = Evaluator(run)
     for setting in run.experiment.settings:
-        judge.judge(setting)
+        judge.evaluate(setting)
         if "generate" in setting.tasks:
             measured = run.store.measures(run.ids[setting.label])["samples"]
             images, real = (
@@ -308,15 +314,15 @@ def test_what_is_missing_is_said(report: Report) -> None:
     ):
         with pytest.raises(NothingToDrawError, match=words):
             draw(empty)
-    with pytest.raises(NothingToDrawError, match="no measure in 'Tiny' 'FD-pixel'; did you mean 'FD-pixels'"):
+    with pytest.raises(NothingToDrawError, match="no measure in 'Tiny' 'FD-pixel'. Did you mean 'FD-pixels'"):
         curves(report, "FD-pixel")
     with pytest.raises(NothingToDrawError, match="no method with two values of a number, so accuracy has no curve"):
         curves(replace(report, rows=report.rows[:2]))
-    with pytest.raises(NothingToDrawError, match="no setting with images 'own'; there are: none, merge"):
+    with pytest.raises(NothingToDrawError, match="no setting with images 'own'. Available: none, merge"):
         gallery(report, ["own"])
-    with pytest.raises(ValueError, match="no cost 'second'; did you mean 'seconds'"):
+    with pytest.raises(ValueError, match="no cost 'second'. Did you mean 'seconds'"):
         pareto(report, "second")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no format of figures 'pdf'; there are: png, svg"):
+    with pytest.raises(ValueError, match="no format of figures 'pdf'. Available: png, svg"):
         save_figure(loss_curve(CARD), Path("figure.pdf"))
 
 

@@ -74,23 +74,23 @@ def test_two_registries_do_not_share_names(colours):
 
 
 def test_a_miss_suggests_the_nearest_and_lists_all(colours):
-    with pytest.raises(KeyError, match=r"no colour 'ambre'; did you mean 'amber'\? There are: crimson, azure, amber"):
+    with pytest.raises(KeyError, match=r"no colour 'ambre'. Did you mean 'amber'\? Available: crimson, azure, amber"):
         colours["ambre"]
 
 
 def test_a_miss_with_nothing_near_lists_all(colours):
-    with pytest.raises(KeyError, match=r"no colour 'zzz'; there are: crimson, azure, amber"):
+    with pytest.raises(KeyError, match=r"no colour 'zzz'. Available: crimson, azure, amber"):
         colours["zzz"]
 
 
 def test_the_two_sentences_of_a_miss_are_set_apart():
-    assert miss("colour", "zzz", ["azure"]) == "no colour 'zzz'; there are: azure"
+    assert miss("colour", "zzz", ["azure"]) == "no colour 'zzz'. Available: azure"
 
 
 def test_a_miss_does_not_mind_capitals(colours):
-    with pytest.raises(KeyError, match="no colour 'AMBRE'; did you mean 'amber'"):
+    with pytest.raises(KeyError, match="no colour 'AMBRE'. Did you mean 'amber'"):
         colours["AMBRE"]
-    assert "did you mean 'EulerDiscrete'" in miss("scheduler", "eulerdiscrete", ["EulerDiscrete"])
+    assert "Did you mean 'EulerDiscrete'" in miss("scheduler", "eulerdiscrete", ["EulerDiscrete"])
 
 
 def test_a_miss_takes_names_that_are_no_text():

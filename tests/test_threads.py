@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import bigain
-from models import BACKBONES, run, traces
+from helpers.models import BACKBONES, run, traces
 
 SMALL = {
     "sd": {"sample_size": 8, "layers_per_block": 1},

@@ -4,7 +4,7 @@ import json
 
 from text import ROOT, Record, read, share, table
 
-SHELF = ROOT / "src" / "bigain" / "zoo" / "models"
+MODELS = ROOT / "src" / "bigain" / "zoo" / "models"
 MODELS = {
     "fashion-unet": "`UNet2DConditionModel`, learned prompts",
     "fashion-dit": "`DiTTransformer2DModel`, class labels",
@@ -14,7 +14,7 @@ FEATURES = ("fashion-features", "cifar-features")
 
 
 def card(name: str) -> Record:
-    return json.loads((SHELF / name / "card.json").read_text())
+    return json.loads((MODELS / name / "card.json").read_text())
 
 
 def distance(found: Record) -> str:
@@ -55,7 +55,7 @@ def models() -> str:
 
 {table(heads, rows)}
 
-Accuracy on test images that are not among the bundled ones, stages [5, 20] keep [5, 1], evenly spaced time steps,
+Accuracy on test images that are not among the bundled ones, stages [5, 20] keep [5, 1], evenly spaced timesteps,
 seed 0; 95 % Wilson intervals. Recognised: guided samples that the feature network of the same data gives the intended
 class. Fréchet distance to real test images in its features, beside that of real images at the same n.
 

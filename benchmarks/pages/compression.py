@@ -1,4 +1,4 @@
-"""What compression costs both talents: the main comparison, what the gain comes from, and the smaller experiments."""
+"""What compression costs both capabilities: the main comparison, where the gain comes from, smaller experiments."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -6,8 +6,8 @@ from typing import NamedTuple
 from contrasts import Contrast, DistanceContrast, accuracy_contrast, compared, distance_contrast
 from text import IMAGES, RECORDS, table
 
-from bigain.bench.report import Report, Row
-from bigain.bench.tables import columns, footnote, percent, signed
+from bigain.experiments.report import Report, Row
+from bigain.experiments.tables import columns, footnote, percent, signed
 from bigain.plots import changes, curves, gallery, pareto, save_figure, spectra
 
 SHORT = {"fashion-unet": "U-Net", "fashion-dit": "DiT"}
@@ -27,29 +27,29 @@ class Claim(NamedTuple):
 
 
 CLAIMS = (
-    Claim("Gated merging classifies better than ToMe as the paper ran it", "gated merge", "ToMe random"),
-    Claim("Gated merging beats ToMe with one pattern for all (the frequency alone)", "gated merge", "ToMe shared"),
-    Claim("Gated merging beats ToMe with the corner of each cell", "gated merge", "ToMe corner"),
-    Claim("Smooth tokens are better destinations than detailed ones", "gated merge", "gated merge, highest"),
-    Claim("Gated merging beats the row order of the released code", "gated merge", "gated merge, row order"),
-    Claim("One pattern for all is better than one for each class (determinism alone)", "ToMe shared", "ToMe random"),
-    Claim("One pattern a call is better than one for each class", "ToMe per call", "ToMe random"),
-    Claim("Block merging classifies better than ToMe as the paper ran it", "block merge", "ToMe random"),
-    Claim("Interpolated keys classify better than ToDo's", "KV down-sampling", "ToDo", "factor"),
-    Claim("Interpolated keys classify better than averaged ones", "KV down-sampling", "average pooling", "factor"),
+    Claim("Gated merging classifies better than ToMe as the paper ran it", "gated_merge", "tome per_row"),
+    Claim("Gated merging beats ToMe with one pattern for all (the frequency alone)", "gated_merge", "tome fixed"),
+    Claim("Gated merging beats ToMe with the corner of each cell", "gated_merge", "tome corner"),
+    Claim("Smooth tokens are better destinations than detailed ones", "gated_merge", "gated_merge highest"),
+    Claim("Gated merging beats the row order of the released code", "gated_merge", "gated_merge row_order"),
+    Claim("One pattern for all is better than one for each class (determinism alone)", "tome fixed", "tome per_row"),
+    Claim("One pattern a call is better than one for each class", "tome per_call", "tome per_row"),
+    Claim("Block merging classifies better than ToMe as the paper ran it", "block_merge", "tome per_row"),
+    Claim("Interpolated keys classify better than ToDo's", "kv_downsample", "todo", "factor"),
+    Claim("Interpolated keys classify better than averaged ones", "kv_downsample", "avg_pool", "factor"),
 )
 GENERATION = (
-    Claim("Gated merging generates better than ToMe, one pattern a call", "gated merge", "ToMe per call"),
-    Claim("Gated merging generates better than ToMe with one pattern for all", "gated merge", "ToMe shared"),
-    Claim("Smooth tokens are better destinations than detailed ones", "gated merge", "gated merge, highest"),
-    Claim("Block merging generates better than ToMe, one pattern a call", "block merge", "ToMe per call"),
-    Claim("Interpolated keys generate better than ToDo's", "KV down-sampling", "ToDo", "factor"),
-    Claim("Interpolated keys generate better than averaged ones", "KV down-sampling", "average pooling", "factor"),
+    Claim("Gated merging generates better than ToMe, one pattern a call", "gated_merge", "tome per_call"),
+    Claim("Gated merging generates better than ToMe with one pattern for all", "gated_merge", "tome fixed"),
+    Claim("Smooth tokens are better destinations than detailed ones", "gated_merge", "gated_merge highest"),
+    Claim("Block merging generates better than ToMe, one pattern a call", "block_merge", "tome per_call"),
+    Claim("Interpolated keys generate better than ToDo's", "kv_downsample", "todo", "factor"),
+    Claim("Interpolated keys generate better than averaged ones", "kv_downsample", "avg_pool", "factor"),
 )
 SUMMARY = (
-    "none", "gated merge, ratio 0.5", "block merge, ratio 0.5", "ToMe per call, ratio 0.5", "ToMe random, ratio 0.5",
-    "gated merge, ratio 0.7", "gated merge, local, ratio 0.7", "block merge, ratio 0.7", "ToMe per call, ratio 0.7",
-    "ToMe random, ratio 0.7", "KV down-sampling, factor 2", "ToDo, factor 2", "average pooling, factor 2",
+    "none", "gated_merge, ratio 0.5", "block_merge, ratio 0.5", "tome per_call, ratio 0.5", "tome per_row, ratio 0.5",
+    "gated_merge, ratio 0.7", "gated_merge local, ratio 0.7", "block_merge, ratio 0.7", "tome per_call, ratio 0.7",
+    "tome per_row, ratio 0.7", "kv_downsample, factor 2", "todo, factor 2", "avg_pool, factor 2",
 )  # fmt: skip
 VERDICTS = {1: "holds", -1: "the opposite", 0: "not shown"}
 
@@ -71,7 +71,7 @@ where they do by default: the attentions of the U-Net's finest grid, and the fir
 
 
 def summary() -> str:
-    """For the README: both talents and the cost of the main settings on both models."""
+    """For the README: both capabilities and the cost of the main settings on both models."""
     reports = [compared(record) for record in MAIN.values()]
     places = [{row.label: row for row in report.rows} for report in reports]
     rows = []
@@ -94,8 +94,8 @@ def summary() -> str:
 Fashion-MNIST test images, n = {sizes}, the same for all settings, seed 0; in brackets the
 difference to uncompressed in points with its 95 % interval (Tango). FD: Fréchet distance of 500 generated images to
 real ones in the features of a small classifier, and its difference to uncompressed with one standard error, from the
-same seeds; real against real {floor:.1f}. "ToMe random" draws a pattern for each class, as the paper ran it, and "ToMe
-per call" one for all classes of a trial, as `tome(pattern="random")` does here; generating, both are
+same seeds; real against real {floor:.1f}. "tome per_row" draws a pattern for each class, as the paper ran it, and "ToMe
+per call" one for all classes of a trial, as `tome(pattern="per_call")` does here; generating, both are
 the same."""
 
 
@@ -201,11 +201,11 @@ def decomposition() -> str:
     parts = []
     for name in MAIN:
         rows = [on_accuracy(Claim("", ours, theirs), name).cells() for ours, theirs in (
-            ("gated merge", "ToMe random"), ("ToMe shared", "ToMe random"), ("gated merge", "ToMe shared"),
-            ("gated merge, local", "gated merge"), ("block merge", "gated merge"),
+            ("gated_merge", "tome per_row"), ("tome fixed", "tome per_row"), ("gated_merge", "tome fixed"),
+            ("gated_merge local", "gated_merge"), ("block_merge", "gated_merge"),
         )]  # fmt: skip
         total, fixed, frequency = (on_accuracy(Claim("", a, b), name).mean.value for a, b in (
-            ("gated merge", "ToMe random"), ("ToMe shared", "ToMe random"), ("gated merge", "ToMe shared"),
+            ("gated_merge", "tome per_row"), ("tome fixed", "tome per_row"), ("gated_merge", "tome fixed"),
         ))  # fmt: skip
         parts.append(f"""**{name}**: of {100 * total:+.1f} points over ToMe with a pattern for each class,
 {100 * fixed:+.1f} come with one pattern for all, {100 * frequency:+.1f} with choosing destinations by frequency.
@@ -226,7 +226,7 @@ def generation() -> str:
     for name, record in MAIN.items():
         found = [on_distance(claim, name) for claim in GENERATION]
         merges = [one.cells() for claim, one in zip(GENERATION, found, strict=True) if claim.variable == "ratio"]
-        merges.append(distance_contrast(record, "gated merge, local", "gated merge").cells())
+        merges.append(distance_contrast(record, "gated_merge local", "gated_merge").cells())
         coarser = [one.cells() for claim, one in zip(GENERATION, found, strict=True) if claim.variable == "factor"]
         parts += [
             f"**{name}**",

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import t
 from text import points
 
-from bigain.bench.report import Report, read_report
-from bigain.bench.store import Store
+from bigain.experiments.report import Report, read_report
+from bigain.experiments.store import Store
 from bigain.metrics.distances import Difference, Distance, difference
 from bigain.metrics.intervals import Estimate
 from bigain.metrics.paired import mean_difference

@@ -44,9 +44,9 @@ def costs() -> str:
 def quality() -> str:
     rows = []
     for name in MAIN:
-        accuracy = accuracy_contrast(MAIN[name], "gated merge, local", "gated merge", "ratio")
+        accuracy = accuracy_contrast(MAIN[name], "gated_merge local", "gated_merge", "ratio")
         rows.append([name, "accuracy, points", *accuracy.cells()[1:]])
-        distance = distance_contrast(MAIN[name], "gated merge, local", "gated merge")
+        distance = distance_contrast(MAIN[name], "gated_merge local", "gated_merge")
         rows.append([name, "FD-fashion", *distance.cells()[1:]])
     return table(["model", "local less exact", *(f"ratio {ratio}" for ratio in RATIOS), "mean"], rows)
 
@@ -56,7 +56,7 @@ def verdict() -> str:
     words = {1: "better", 0: "no worse beyond chance", -1: "worse"}
     found = []
     for name, record in MAIN.items():
-        pair = (record, "gated merge, local", "gated merge", "ratio")
+        pair = (record, "gated_merge local", "gated_merge", "ratio")
         classified, generated = accuracy_contrast(*pair).verdict, distance_contrast(*pair).verdict
         found.append(f"on {name} it classifies {words[classified]} and generates {words[generated]}")
     return f"With local matching instead of exact, {'; '.join(found)}."

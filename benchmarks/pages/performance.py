@@ -4,7 +4,7 @@ from text import Record, read, table
 
 SIDES = {64: 512, 96: 768, 128: 1024}  # latents: pixels
 EXACT, LOCAL = "gated_merge(ratio=0.7, match='exact')", "gated_merge(ratio=0.7, match='local')"
-PEER, NONE = "tomesd(ratio=0.7)", "none"
+BASELINE, NONE = "tomesd(ratio=0.7)", "none"
 HEAD = """# Performance
 
 Does token compression still pay once attention itself is fast? All numbers on this page are written by
@@ -30,7 +30,7 @@ def overhead() -> str:
     ]  # fmt: skip
     small, large = found[4096, LOCAL], found[16384, LOCAL]
     growth = large["seconds"] / small["seconds"]
-    peers = found[16384, PEER]["seconds"] / found[4096, PEER]["seconds"]
+    peers = found[16384, BASELINE]["seconds"] / found[4096, BASELINE]["seconds"]
     heads = ["tokens", "operator", "ms", "of tomesd's", "peak MB", "of tomesd's"]
     return f"""## What an operator costs by itself
 
@@ -56,7 +56,7 @@ def steps() -> str:
             rows.append([f"{pixels}", code(name), f"{row['seconds']:.1f}", quartiles, f"{row['speedup']:.2f}",
                          f"{row['bound']:.2f}", reached, f"{1 / row['to_tomesd']:.2f}"])  # fmt: skip
         words.append((record["rounds"], record["machine"]))
-        peer = found[PEER]
+        peer = found[BASELINE]
         share = peer["overhead"] / peer["seconds"]
         limits.append(
             f"at {pixels} pixels {100 * share:.1f} % of its step, so at most {1 / (1 - share):.2f} times its speed; "
@@ -153,7 +153,7 @@ def classifying() -> str:
     heads = ["model", "way", "images/s", "times the plain loop"]
     return f"""## Classifying
 
-Against a loop as in the published diffusion classifier (one image, batches of 16 over class and time step, nothing
+Against a loop as in the published diffusion classifier (one image, batches of 16 over class and timestep, nothing
 shared), stages [5, 20] keep [5, 1], one thread, medians of {record["rounds"]} interleaved rounds over a few images,
 same decisions with and without remembered prompts (`python benchmarks/classify_speed.py`):
 

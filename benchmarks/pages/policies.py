@@ -3,7 +3,7 @@
 from text import points, read, share, table
 
 MODELS = ("fashion-unet", "fashion-dit")
-SHOWN = (  # policy, time steps
+SHOWN = (  # policy, timesteps
     ("exhaustive(20)", "even"),
     ("stages(trials=(5, 20), keep=(5, 1))", "even"),
     ("stages(trials=(2, 5, 10, 20), keep=(5, 3, 2, 1))", "informative"),
@@ -21,7 +21,7 @@ def policies() -> str:
     return "\n\n".join([
         """## How few evaluations a decision needs
 
-All errors of all classes on 20 evenly spaced time steps were computed once (`python benchmarks/policies.py MODEL`,
+All errors of all classes on 20 evenly spaced timesteps were computed once (`python benchmarks/policies.py MODEL`,
 which draws the figure, too), and each policy was played on them, which gives exactly the decisions it would make.
 "Informative" steps are the same 20 in an order measured on 300 held-out training images. The design of the race was
 settled before, on 200 test images and an earlier checkpoint of `fashion-unet`. How informative steps are chosen was
@@ -30,7 +30,7 @@ and five of them were right on 66 % of the DiT's images only; now each step is t
 all together most.
 
 What holds: a race at confidence 0.5 saves four to five evaluations of ten on both models without a loss that could be
-seen. What does not: for a fixed number of trials informative time steps are hardly better than even ones; they help a
+seen. What does not: for a fixed number of trials informative timesteps are hardly better than even ones; they help a
 race, whose order matters.""",
         *(of_model(name) for name in MODELS),
     ])  # fmt: skip
@@ -38,13 +38,13 @@ race, whose order matters.""",
 
 def of_model(name: str) -> str:
     record = read(f"policies-{name}")
-    found = {(row["policy"], row["trials"]): row for row in record["rows"]}
+    found = {(row["policy"], row["timesteps"]): row for row in record["rows"]}
     rows = []
     for key in SHOWN:
         row, change = found[key], found[key]["change"]
         accuracy = {"value": row["accuracy"], "low": row["low"], "high": row["high"]}
         rows.append([f"`{key[0]}`", key[1], f"{row['evaluations']:.1f}", share(accuracy), points(**change)])
-    heads = ["policy", "time steps", "evaluations", "accuracy", "against stages [5, 20]"]
+    heads = ["policy", "timesteps", "evaluations", "accuracy", "against stages [5, 20]"]
     kept, ours = record["calibration"], found["race(confidence=0.5, first=3)", "informative"]
     reference = found["stages(trials=(5, 20), keep=(5, 1))", "even"]
     gained = f"{100 * ours['change']['value']:+.1f}".replace("-", "−")
@@ -56,7 +56,7 @@ def of_model(name: str) -> str:
 {table(heads, rows)}
 
 n = {record["n"]} bundled test images, seed {record["seed"]}; intervals of accuracy by Wilson, of differences on the
-same images by Tango, 95 %. `race(confidence=0.5)` on informative time steps spends {100 * saved:.0f} % fewer
+same images by Tango, 95 %. `race(confidence=0.5)` on informative timesteps spends {100 * saved:.0f} % fewer
 evaluations than the paper's stages, with a change of accuracy of {gained} points.
 Probabilities: the expected calibration error of the softmax without a fitted temperature is
 {kept["ece_uncalibrated"]:.2f}, with one fitted on the other {kept["n"]} images {kept["ece_held_out"]:.2f}."""

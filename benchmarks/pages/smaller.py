@@ -8,8 +8,8 @@ from typing import NamedTuple
 from contrasts import Contrast, accuracy_contrast, compared, nearer
 from text import IMAGES, RESULTS, table
 
-from bigain.bench.report import Report, Row
-from bigain.bench.tables import columns, footnote
+from bigain.experiments.report import Report, Row
+from bigain.experiments.tables import columns, footnote
 from bigain.plots import curves, save_figure
 
 SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "same label %", "FD-fashion",
@@ -40,23 +40,23 @@ def one_plan(*names: str) -> tuple[tuple[str, str], ...]:
 
 
 SMALL = tuple(small for small in (
-    Small("motivation", "ToMe random", curve=True),
-    Small("equal-flops", "ToMe random, ratio 0.5"),
-    Small("scorers", "gated merge, scorer laplacian_l1, ratio 0.7"),
+    Small("motivation", "tome per_row", curve=True),
+    Small("equal-flops", "tome per_row, ratio 0.5"),
+    Small("scorers", "gated_merge, scorer laplacian_l1, ratio 0.7"),
     Small("locations", pairs=(
-        *((f"{name}, self + {more}", f"{name}, self") for name in ("ToMe random", "gated merge")
+        *((f"{name}, self + {more}", f"{name}, self") for name in ("tome per_row", "gated_merge")
           for more in ("cross", "MLP", "cross + MLP")),
-        ("gated merge, self", "ToMe random, self"),
+        ("gated_merge, self", "tome per_row, self"),
     )),
-    Small("further-speedup", "gated merge"),
-    Small("kv-selection", "ToDo, factor 2"),
-    Small("alpha-sensitivity", "KV down-sampling, factor 2, alpha 1.0", curve=True),
-    Small("alpha-schedules", "ToDo, factor 2"),
+    Small("further-speedup", "gated_merge"),
+    Small("kv-selection", "todo, factor 2"),
+    Small("alpha-sensitivity", "kv_downsample, factor 2, alpha 1.0", curve=True),
+    Small("alpha-schedules", "todo, factor 2"),
     Small("hybrids"),
-    Small("sharing-unet", pairs=one_plan("gated merge", "ToMe random")),
-    Small("sharing-dit", pairs=one_plan("gated merge", "gated merge, local", "block merge", "ToMe random")),
-    Small("subset-robustness-1", "ToMe random"),
-    Small("subset-robustness-2", "ToMe random"),
+    Small("sharing-unet", pairs=one_plan("gated_merge", "tome per_row")),
+    Small("sharing-dit", pairs=one_plan("gated_merge", "gated_merge local", "block_merge", "tome per_row")),
+    Small("subset-robustness-1", "tome per_row"),
+    Small("subset-robustness-2", "tome per_row"),
     Small("wall-clock", timed=True),
 ) if small.record.is_file())  # fmt: skip
 

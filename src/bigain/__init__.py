@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bigain.backbones import Site, Where
     from bigain.classify.classifier import DiffusionClassifier
-    from bigain.compression import Handle, compress, restore
+    from bigain.compression import Compression, Handle, compress, restore, sites
     from bigain.generation import Sampling, generate
     from bigain.loading import load
+    from bigain.models import Site, Where
     from bigain.operators import (
         AvgPool,
         BlockMerge,
@@ -26,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AvgPool",
     "BlockMerge",
+    "Compression",
     "DiffusionClassifier",
     "GatedMerge",
     "Handle",
@@ -42,19 +43,22 @@ __all__ = [
     "load",
     "parse",
     "restore",
+    "sites",
     "spec",
 ]
 
 PLACES = {
+    "Compression": "bigain.compression",
     "DiffusionClassifier": "bigain.classify.classifier",
     "Handle": "bigain.compression",
     "Sampling": "bigain.generation",
-    "Site": "bigain.backbones",
-    "Where": "bigain.backbones",
+    "Site": "bigain.models",
+    "Where": "bigain.models",
     "compress": "bigain.compression",
     "generate": "bigain.generation",
     "load": "bigain.loading",
     "restore": "bigain.compression",
+    "sites": "bigain.compression",
 }
 
 

@@ -28,7 +28,7 @@ def check_seed(seed: object, bits: int = 63) -> int:
     """A seed as an int; floats and texts are refused, because 1.5 or "3" would be taken for another seed."""
     number = whole(seed)
     if number is None or not 0 <= number < 2**bits:
-        raise ValueError(f"seed is an int from 0 to 2**{bits} - 1; got {seed!r}")
+        raise ValueError(f"seed must be an int from 0 to 2**{bits} - 1, got {seed!r}")
     return number
 
 
@@ -36,7 +36,7 @@ def check_count(what: str, value: object, most: int | None = None) -> int:
     """A whole number from 1, or from 1 to `most`, as an int."""
     number = whole(value)
     if number is None or number < 1 or (most is not None and number > most):
-        limits = "from 1" if most is None else f"from 1 to {most}"
+        limits = "of at least 1" if most is None else f"from 1 to {most}"
         raise ValueError(f"{what} must be an int {limits}, got {value!r}")
     return number
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bigain.backbones.denoiser import Condition, Denoiser, as_denoiser
-from bigain.backbones.rows import same_input
-from bigain.backbones.sampling import make_scheduler
 from bigain.checks import check_count, check_seed, set_plain_ints
+from bigain.denoisers.base import Condition, Denoiser, as_denoiser
+from bigain.denoisers.sampling import make_scheduler
+from bigain.models.rows import RowGroups, same_input
 from bigain.seeds import hashed
 
 
@@ -22,19 +22,21 @@ from bigain.seeds import hashed
 class Sampling:
     """How to sample: any diffusers scheduler by name; None stands for the paper's choice for the model."""
 
-    steps: int = 50
-    guidance: float | None = None
+    num_inference_steps: int = 50
+    guidance_scale: float | None = None
     scheduler: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        set_plain_ints(self, ("steps", "seed"))
+        set_plain_ints(self, ("num_inference_steps", "seed"))
         check_seed(self.seed)
-        if type(self.steps) is not int or self.steps < 1:
-            raise ValueError(f"steps is an int from 1; got {self.steps!r}")
-        number = isinstance(self.guidance, Real) and not isinstance(self.guidance, bool)
-        if self.guidance is not None and not (number and 0 <= self.guidance < math.inf):
-            raise ValueError(f"guidance is a number from 0 (1 means none); got {self.guidance!r}")
+        if type(self.num_inference_steps) is not int or self.num_inference_steps < 1:
+            raise ValueError(f"num_inference_steps must be an int of at least 1, got {self.num_inference_steps!r}")
+        number = isinstance(self.guidance_scale, Real) and not isinstance(self.guidance_scale, bool)
+        if self.guidance_scale is not None and not (number and 0 <= self.guidance_scale < math.inf):
+            raise ValueError(
+                f"guidance_scale must be a number of at least 0 (1 means none), got {self.guidance_scale!r}"
+            )
 
 
 def image_generator(seed: int, number: int) -> torch.Generator:
@@ -100,9 +102,9 @@ def sample(
     Schedulers that add noise on the way draw each image's from its generator. What an operator draws depends on the
     seed, the number of the image and the step.
     """
-    scheduler = make_scheduler(sampling.scheduler or denoiser.sampler, denoiser.schedule)
-    scheduler.set_timesteps(sampling.steps, device=denoiser.device)
-    guidance = denoiser.guidance if sampling.guidance is None else sampling.guidance
+    scheduler = make_scheduler(sampling.scheduler or denoiser.default_scheduler, denoiser.schedule)
+    scheduler.set_timesteps(sampling.num_inference_steps, device=denoiser.device)
+    guidance = denoiser.guidance_scale if sampling.guidance_scale is None else sampling.guidance_scale
     latents = noise.to(denoiser.device) * scheduler.init_noise_sigma
     halves = 1 if guidance == 1 else 2
     both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
@@ -113,7 +115,7 @@ def sample(
         noisy = scheduler.scale_model_input(latents, t)
         keys = [hashed("generate", sampling.seed, first + i, step) for i in range(len(noise))]
         drawn = torch.tensor(keys, device=denoiser.device)
-        with same_input(rows.repeat(halves), len(noisy), keys=drawn, members=members):
+        with same_input(RowGroups(rows.repeat(halves), len(noisy), keys=drawn, members=members)):
             found = denoiser.noise(noisy.repeat(halves, 1, 1, 1), t.expand(halves * len(noisy)), both)
         if guidance != 1:
             with_label, without = found.chunk(2)

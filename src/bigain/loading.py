@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Literal, overload
 import torch
 
 from bigain.checks import shortened
-from bigain.zoo.shelf import LABELLED, bundled, is_features, locate
+from bigain.zoo.catalog import LABELLED, bundled, is_features, locate
 
 if TYPE_CHECKING:
-    from bigain.backbones.denoiser import Denoiser
+    from bigain.denoisers.base import Denoiser
     from bigain.zoo.features import FeatureNet
 
 LONGEST = 4096  # characters of a path
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}  # by name
 
 
 @overload
@@ -22,7 +23,7 @@ def load(  # type: ignore[overload-overlap]
 @overload
 def load(name: str | Path, *, dtype: torch.dtype = ..., device: str = ...) -> "Denoiser": ...
 def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser | FeatureNet":
-    """A model with all it needs to classify and generate: a bundled name, a folder, or a hub id (owner/name).
+    """A model with all it needs to classify and generate: a bundled name, a folder, or a Hub model ID (owner/name).
 
     Bundled models and folders never touch the network, and nothing is unpickled. Bundled `…-features` are no
     denoisers but the classifiers whose features serve Fréchet distances.
@@ -48,10 +49,10 @@ def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, devic
     check_request(name, dtype)
     place = locate(name)
     if isinstance(place, Path) and (place / LABELLED).is_file():
-        from bigain.backbones.labelled import load_labelled
+        from bigain.denoisers.labelled import load_labelled
 
         return load_labelled(place, dtype, device)
-    from bigain.backbones.pipelines import load_pipeline
+    from bigain.denoisers.pipelines import load_pipeline
 
     return load_pipeline(place, dtype, device)
 

@@ -1,4 +1,4 @@
-"""Users' own Python files, run so that the operators, scorers, policies and data sets they register have names."""
+"""Users' own Python files, run so that the operators, scorers, policies and datasets they register have names."""
 
 import importlib.util
 import linecache
@@ -17,7 +17,7 @@ def load_file(path: str | Path) -> ModuleType:
         raise FileNotFoundError(f"no file {path} to load")
     place = Path(path).resolve()
     if place.suffix != ".py":
-        raise ValueError(f"a file to load is Python, and its name ends in .py; got {path}")
+        raise ValueError(f"a file to load must be Python, with a name that ends in .py, got {path}")
     name = place.stem
     known = sys.modules.get(name)
     if known is not None and origin(known.__spec__) == place:

@@ -21,7 +21,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def register(self, name: str) -> Callable[[T], T]:
         def add(item: T) -> T:
             if name in self._items:
-                raise ValueError(f"the {self.kind} {name!r} is registered already")
+                raise ValueError(f"the {self.kind} {name!r} is already registered")
             self._items[name] = item
             return item
 
@@ -49,10 +49,10 @@ def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tupl
     """The text for an unknown name: what came, the nearest one, all that there are."""
     folded = {choice.casefold(): choice for choice in choices}
     near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
-    hint = f"did you mean {folded[near[0]]!r}? There are" if near else "there are"
+    hint = f"Did you mean {folded[near[0]]!r}? " if near else ""
     shown = list(choices)[:MOST_SHOWN]
     more = f", and {len(choices) - len(shown)} more" if len(choices) > len(shown) else ""
-    return f"no {kind} {name!r}; {hint}: {', '.join(shown)}{more}"
+    return f"unknown {kind} {name!r}. {hint}Available: {', '.join(shown)}{more}"
 
 
 def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:

@@ -6,9 +6,9 @@ tomesd.apply_patch(pipe, ratio=0.5)
 
 from typing import TypeVar
 
-from bigain.backbones.family import family_of, find_model
-from bigain.backbones.site import Where, choose
-from bigain.compression import compress, restore
+from bigain.compression import compress, restore, sites
+from bigain.models.family import find_model
+from bigain.models.site import Where
 from bigain.operators.tome import ToMe
 
 M = TypeVar("M")
@@ -31,19 +31,17 @@ def apply_patch(
     if not modules:
         raise ValueError("nothing to merge: set merge_attn, merge_crossattn or merge_mlp")
     if max_downsample not in (1, 2, 4, 8):
-        raise ValueError(f"max_downsample is 1, 2, 4 or 8; got {max_downsample!r}")
-    operator = ToMe(ratio, window=(sy, sx), pattern="random" if use_rand else "corner")
+        raise ValueError(f"max_downsample must be 1, 2, 4 or 8, got {max_downsample!r}")
+    operator = ToMe(ratio, window=(sy, sx), pattern="per_call" if use_rand else "corner")
     found = find_model(model)
-    family = family_of(found)
-    sites = family.sites(found)
-    finest = min((site.level for site in sites if site.kind in modules), default=1)
+    finest = min((site.downsample for site in sites(found, Where(module=modules, only=lambda site: True))), default=1)
     if finest > max_downsample:
         raise ValueError(
-            f"max_downsample={max_downsample} reaches no attention of this model, whose finest is down-sampled by "
-            f"{finest}; take max_downsample={finest}"
+            f"max_downsample={max_downsample} reaches no attention of this model, whose finest is downsampled by "
+            f"{finest}; use max_downsample={finest}"
         )
-    where = Where(only=lambda site: site.level <= max_downsample, module=modules)
-    choose(sites, where, family.default(sites), type(found).__name__)  # complains before anything is taken off
+    where = Where(only=lambda site: site.downsample <= max_downsample, module=modules)
+    sites(found, where)  # complains before anything is taken off
     restore(found)
     compress(found, operator, where=where)
     return model

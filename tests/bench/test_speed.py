@@ -13,13 +13,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bigain
-from bigain.bench import payoff, speed
-from bigain.bench.speed import Bench, Details, Machine, Measured, Result, Runner, measure, measured, twin
+from bigain.bench import break_even, speed
+from bigain.bench.speed import Bench, Details, Machine, Measured, Result, Runner, measure, measured, share_weights
 from bigain.bench.speed_report import advice, speed_table, stacked
 from bigain.bench.stopwatch import PARTS
 from bigain.cli import app
 from bigain.compression.attach import site_hooks
-from models import BACKBONES, run
+from helpers.models import BACKBONES, run
 
 QUICK = {"model": "fashion-unet", "rounds": 2}
 
@@ -54,7 +54,7 @@ def test_parts_are_those_of_the_operator(result: speed.Result) -> None:
 def test_twins_share_their_weights_and_nothing_else() -> None:
     for backbone in BACKBONES.values():
         model = backbone.build()
-        other = twin(model)
+        other = share_weights(model)
         assert torch.equal(run(backbone, model), run(backbone, other))
         assert {p.data_ptr() for p in model.parameters()} == {p.data_ptr() for p in other.parameters()}
         with bigain.compress(other, "todo(2)"):
@@ -163,27 +163,27 @@ def test_what_cannot_be_compiled_is_named_and_the_rest_measured(monkeypatch: pyt
 
 def test_where_it_pays_is_looked_for_among_larger_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    monkeypatch.setattr(payoff, "SIDES", (8, 16, 24, 32, 48))
+    monkeypatch.setattr(break_even, "SIDES", (8, 16, 24, 32, 48))
 
     def times(side: int, *_: object) -> Iterator[tuple[float, float]]:
         tried.append(side)
         yield from [(2.0, 1.0)] * 5
         yield (1.0, 2.0) if side < 32 else (2.0, 1.0)  # not in all rounds at first, then in all
 
-    monkeypatch.setattr(payoff, "times_at", times)
+    monkeypatch.setattr(break_even, "times_at", times)
     base = bigain.load("fashion-unet").network
-    site = payoff.acted_sites(base, {})[0]
-    now = payoff.grid_side(site, base, None)
+    site = bigain.sites(base)[0]
+    now = break_even.grid_side(site, base, None)
     assert now == 16
-    assert payoff.grid_side(site, base, (32, 32)) == 32
-    assert payoff.pays_from(bigain.parse("tome(0.7)"), site, now, 1) == 32
+    assert break_even.grid_side(site, base, (32, 32)) == 32
+    assert break_even.break_even_side(bigain.parse("tome(0.7)"), site, now, 1) == 32
     assert tried == [24, 32]
-    assert payoff.pays_from(bigain.parse("tome(0.7)"), site, 48, 1) is None
+    assert break_even.break_even_side(bigain.parse("tome(0.7)"), site, 48, 1) is None
 
 
 def test_one_attention_is_timed_with_and_without() -> None:
-    site = payoff.acted_sites(bigain.load("fashion-unet").network, {})[0]
-    rounds = list(payoff.times_at(16, bigain.parse("tome(0.7)"), site, 2))
+    site = bigain.sites(bigain.load("fashion-unet"))[0]
+    rounds = list(break_even.times_at(16, bigain.parse("tome(0.7)"), site, 2))
     assert len(rounds) == 6
     assert all(seconds > 0 for pair in rounds for seconds in pair)
 
@@ -198,11 +198,11 @@ def test_bars_add_up_to_the_step() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"dtype": "float8"}, "no dtype 'float8'"),
+        ({"dtype": "float8"}, "unknown dtype 'float8'"),
         ({"batch": 0}, "batch must be an int from 1, got 0"),
         ({"rounds": 2.5}, "rounds must be an int from 1, got 2.5"),
-        ({"model": "sd3"}, "no bundled model 'sd3'"),
-        ({"operators": ("gated_merg(0.5)",)}, "did you mean 'gated_merge'"),
+        ({"model": "sd3"}, "unknown bundled model 'sd3'"),
+        ({"operators": ("gated_merg(0.5)",)}, "Did you mean 'gated_merge'"),
     ],
 )
 def test_bad_input(changes: dict, text: str) -> None:

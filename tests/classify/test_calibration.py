@@ -5,7 +5,7 @@ import pytest
 
 from bigain.classify.calibration import calibrate
 from bigain.classify.classifier import DiffusionClassifier
-from toys import PointDenoiser, points
+from helpers.toys import PointDenoiser, points
 
 
 def gaps_of(chances: float, n: int = 400, classes: int = 5) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from PIL import Image
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.policies import Exhaustive, Stages
 from bigain.loading import load_denoiser
-from toys import PointDenoiser, points
+from helpers.toys import PointDenoiser, points
 
 POLICIES = [Stages((5, 20), (5, 1)), Stages((4, 10, 40), (6, 3, 1)), Exhaustive(8)]
 
@@ -47,7 +47,7 @@ def test_errors_are_the_closed_form() -> None:
     image = noisy_points(found)[:1]
     decision = DiffusionClassifier(denoiser, range(4), Exhaustive(5))(image)[0]
     signal, spread = denoiser.schedule.levels()
-    steps = list(decision.steps)
+    steps = list(decision.timesteps)
     distances = ((image - found) ** 2).mean((1, 2, 3))
     expected = distances[:, None] * (signal[steps] / spread[steps])[None] ** 2
     np.testing.assert_allclose(decision.errors, expected, rtol=1e-4)
@@ -125,13 +125,13 @@ def test_images_may_be_anything_to_iterate_over() -> None:
 @pytest.mark.parametrize(
     ("images", "text"),
     [
-        (None, r"give a list of images, or anything to iterate over; got None"),
-        (5, r"give a list of images, or anything to iterate over; got 5"),
+        (None, r"give a list of images, or anything to iterate over, got None"),
+        (5, r"give a list of images, or anything to iterate over, got 5"),
         ({"a": 1}, r"not a dict: classifier\(list\(images.values\(\)\)\) takes its values"),
-        (b"png", r"like classifier\(\[image\]\); got b'png'"),
-        (np.zeros((28, 28), np.uint8), r"like classifier\(\[image\]\); got ndarray \(28, 28\)"),
-        (np.zeros((28, 28, 3), np.uint8), r"like classifier\(\[image\]\); got ndarray \(28, 28, 3\)"),
-        (torch.zeros(4, 4), r"like classifier\(\[image\]\); got Tensor torch.Size\(\[4, 4\]\)"),
+        (b"png", r"like classifier\(\[image\]\), got b'png'"),
+        (np.zeros((28, 28), np.uint8), r"like classifier\(\[image\]\), got ndarray \(28, 28\)"),
+        (np.zeros((28, 28, 3), np.uint8), r"like classifier\(\[image\]\), got ndarray \(28, 28, 3\)"),
+        (torch.zeros(4, 4), r"like classifier\(\[image\]\), got Tensor torch.Size\(\[4, 4\]\)"),
     ],
 )
 @pytest.mark.parametrize("method", ["__call__", "stream"])

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from test_sharing import CLASSES, tiny
 
 import bigain
-from bigain.backbones.labelled import LabelledDenoiser
 from bigain.classify.policies import Exhaustive, Stages
-from models import EXAMPLES
+from bigain.denoisers.labelled import LabelledDenoiser
+from helpers.denoisers import CLASSES, tiny
+from helpers.models import EXAMPLES
 
-OPERATORS = [*EXAMPLES.values(), "tome(ratio=0.6, pattern='row')", "sito(ratio=0.6, noise=30.0)"]
+OPERATORS = [*EXAMPLES.values(), "tome(ratio=0.6, pattern='per_row')", "sito(ratio=0.6, noise=30.0)"]
 STEPS = (100, 400, 600, 900)
 
 
@@ -38,15 +38,15 @@ def test_batch_size_order_and_sharding_change_nothing(
 
 
 def test_pruned_classes_change_nothing_for_the_others(denoiser: LabelledDenoiser, images: torch.Tensor) -> None:
-    with bigain.compress(denoiser, "tome(ratio=0.6, pattern='row')"):
-        every = bigain.DiffusionClassifier(denoiser, CLASSES, Exhaustive(4), trials=STEPS)(images)
-        staged = bigain.DiffusionClassifier(denoiser, CLASSES, Stages((2, 4), (3, 1)), trials=STEPS)(images)
+    with bigain.compress(denoiser, "tome(ratio=0.6, pattern='per_row')"):
+        every = bigain.DiffusionClassifier(denoiser, CLASSES, Exhaustive(4), timesteps=STEPS)(images)
+        staged = bigain.DiffusionClassifier(denoiser, CLASSES, Stages((2, 4), (3, 1)), timesteps=STEPS)(images)
     for found, expected in zip(staged, every, strict=True):
         tried = ~np.isnan(found.errors)
         np.testing.assert_allclose(found.errors[tried], expected.errors[tried], atol=1e-5)
 
 
-@pytest.mark.parametrize("operator", ["tome(ratio=0.6)", "tome(ratio=0.6, pattern='row')", "sito(0.6, noise=30.0)"])
+@pytest.mark.parametrize("operator", ["tome(ratio=0.6)", "tome(ratio=0.6, pattern='per_row')", "sito(0.6, noise=30.0)"])
 def test_draws_differ_between_trials_seeds_and_classes(
     denoiser: LabelledDenoiser, images: torch.Tensor, operator: str
 ) -> None:
@@ -71,7 +71,7 @@ def test_draws_differ_between_trials_seeds_and_classes(
 
 
 @pytest.mark.parametrize("guidance", [1.0, 3.0])
-@pytest.mark.parametrize("operator", ["tome(ratio=0.6)", "tome(ratio=0.6, pattern='row')", "sito(0.6, noise=30.0)"])
+@pytest.mark.parametrize("operator", ["tome(ratio=0.6)", "tome(ratio=0.6, pattern='per_row')", "sito(0.6, noise=30.0)"])
 def test_generated_images_do_not_depend_on_batches_or_passes_before(
     denoiser: LabelledDenoiser, operator: str, guidance: float
 ) -> None:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from PIL import Image
 
-from bigain.backbones.denoiser import Frame
 from bigain.classify.images import to_tensor, to_tensors
+from bigain.denoisers.base import ImageSpec
 
-GREY, COLOUR = Frame(28, 1, 2), Frame(16, 3)
+GREY, COLOUR = ImageSpec(28, 1, 2), ImageSpec(16, 3)
 
 
 def test_an_image_of_the_right_size_is_only_scaled_and_padded() -> None:
@@ -37,10 +37,14 @@ def test_short_side_and_centre_crop() -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
-@pytest.mark.parametrize("frame", [GREY, COLOUR])
-def test_all_modes(mode: str, frame: Frame) -> None:
-    found = to_tensor(Image.new(mode, (21, 33)), frame)
-    assert found.shape == (frame.channels, frame.size + 2 * frame.padding, frame.size + 2 * frame.padding)
+@pytest.mark.parametrize("image_spec", [GREY, COLOUR])
+def test_all_modes(mode: str, image_spec: ImageSpec) -> None:
+    found = to_tensor(Image.new(mode, (21, 33)), image_spec)
+    assert found.shape == (
+        image_spec.channels,
+        image_spec.size + 2 * image_spec.padding,
+        image_spec.size + 2 * image_spec.padding,
+    )
     assert found.min() >= -1
     assert found.max() <= 1
 
@@ -81,12 +85,12 @@ def test_exif_rotation(tmp_path) -> None:
         (np.full((4, 4), -1.0), r"must be in \[0, 1\], got -1 to -1; scale it to \[0, 1\], or give a float tensor"),
         (np.full((4, 4), np.nan), r"must be in \[0, 1\], got NaN or infinite values"),
         (np.zeros((0, 4), np.uint8), r"got uint8 \(0, 4\)"),
-        (np.zeros((5, 6, 7), np.uint8), r"\(h, w, 1 | 3 | 4\); got uint8 \(5, 6, 7\)"),
-        (np.zeros((2, 4, 4, 3), np.uint8), r"give a list of images; got a batch of shape \(2, 4, 4, 3\)"),
+        (np.zeros((5, 6, 7), np.uint8), r"\(h, w, 1 | 3 | 4\), got uint8 \(5, 6, 7\)"),
+        (np.zeros((2, 4, 4, 3), np.uint8), r"give a list of images, got a batch of shape \(2, 4, 4, 3\)"),
         (np.zeros((1, 1, 1, 4, 4), np.uint8), r"got uint8 \(1, 1, 1, 4, 4\)"),
-        (torch.zeros(3, 8, 8), r"\(3, 16, 16\) in \[-1, 1\]; got \(3, 8, 8\): for another size give a path"),
-        (torch.full((3, 16, 16), 2.0), r"in \[-1, 1\]; got 2 to 2: for values from 0 to 255 give image / 127.5 - 1"),
-        (torch.full((3, 16, 16), -2.0), r"in \[-1, 1\]; got -2 to -2$"),
+        (torch.zeros(3, 8, 8), r"\(3, 16, 16\) in \[-1, 1\], got \(3, 8, 8\): for another size give a path"),
+        (torch.full((3, 16, 16), 2.0), r"in \[-1, 1\], got 2 to 2: for values from 0 to 255 give image / 127.5 - 1"),
+        (torch.full((3, 16, 16), -2.0), r"in \[-1, 1\], got -2 to -2$"),
         (torch.full((3, 16, 16), torch.nan), "got NaN or infinite values"),
     ],
 )

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from bigain.backbones.denoiser import Condition
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.informative import measure, rival_margins
-from toys import PointDenoiser, points
+from bigain.denoisers.base import Condition
+from helpers.toys import PointDenoiser, points
 
 
 def simulated(gaps: np.ndarray, noise: np.ndarray, n: int = 2000, classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +20,7 @@ def simulated(gaps: np.ndarray, noise: np.ndarray, n: int = 2000, classes: int =
 def test_the_clearest_step_comes_first() -> None:
     errors, truth = simulated(np.array([1.0, 1.0, 1.0]), np.array([3.0, 0.5, 1.0]))
     found = measure(errors, truth, (10, 20, 30))
-    assert found.steps == (20, 30, 10)
+    assert found.timesteps == (20, 30, 10)
     assert found.ratios[0] > found.ratios[1] > found.ratios[2] > 0
 
 
@@ -28,7 +28,7 @@ def test_a_step_that_says_the_same_comes_later() -> None:
     errors, truth = simulated(np.array([1.0, 1.0]), np.array([1.0, 1.2]))
     copied = np.concatenate([errors, errors[..., :1]], 2)  # the third repeats the first
     found = measure(copied, truth, (10, 20, 30))
-    assert found.steps[:2] in ((10, 20), (30, 20))
+    assert found.timesteps[:2] in ((10, 20), (30, 20))
     assert found.losses[0] > found.losses[1]
 
 
@@ -61,10 +61,10 @@ def test_the_classifier_uses_what_it_measured() -> None:
     found = points(4)
     classifier = DiffusionClassifier(Blind(found), range(4), "exhaustive(2)")
     images, labels = uneven(found, np.random.default_rng(0))
-    profile = classifier.choose_trials(images, labels, candidates=5)
-    assert profile.steps[0] in (700, 900)
-    assert sorted(profile.steps) == [100, 300, 500, 700, 900]
-    assert classifier(found[:1])[0].steps == profile.steps[:2]
+    profile = classifier.choose_timesteps(images, labels, candidates=5)
+    assert profile.timesteps[0] in (700, 900)
+    assert sorted(profile.timesteps) == [100, 300, 500, 700, 900]
+    assert classifier(found[:1])[0].timesteps == profile.timesteps[:2]
 
 
 class Blind(PointDenoiser):
@@ -85,22 +85,22 @@ def uneven(found: torch.Tensor, rng: np.random.Generator, n: int = 40) -> tuple[
 
 def test_images_that_cannot_tell_leave_the_steps_alone() -> None:
     found = points(4)
-    classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)", trials=(7, 8))
+    classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)", timesteps=(7, 8))
     with pytest.warns(UserWarning, match="the timesteps stay as they were: on these images all of them tell"):
-        classifier.choose_trials(found.repeat(4, 1, 1, 1), [0, 1, 2, 3] * 4, candidates=5)
-    assert classifier.trials == (7, 8)
+        classifier.choose_timesteps(found.repeat(4, 1, 1, 1), [0, 1, 2, 3] * 4, candidates=5)
+    assert classifier.timesteps == (7, 8)
 
 
 def test_bad_requests() -> None:
     classifier = DiffusionClassifier(PointDenoiser(points(3)), range(3))
-    for request in (classifier.calibrate, classifier.choose_trials):
-        with pytest.raises(ValueError, match="takes 10 labelled images or more, better 100; got 3"):
+    for request in (classifier.calibrate, classifier.choose_timesteps):
+        with pytest.raises(ValueError, match="takes 10 labelled images or more, better 100, got 3"):
             request(points(3), [0, 1, 2])
         with pytest.raises(ValueError, match="must be of two classes or more; all 10 are 1"):
             request(points(10), [1] * 10)
     with pytest.raises(ValueError, match="2 images and 1 labels"):
-        classifier.choose_trials(points(2), [0])
+        classifier.choose_timesteps(points(2), [0])
     with pytest.raises(ValueError, match="no class 7"):
         classifier.calibrate(points(2), [0, 7])
-    with pytest.raises(ValueError, match=r"call classifier\.choose_trials"):
-        DiffusionClassifier(PointDenoiser(points(3)), range(3), trials="informative")
+    with pytest.raises(ValueError, match=r"call classifier\.choose_timesteps"):
+        DiffusionClassifier(PointDenoiser(points(3)), range(3), timesteps="informative")

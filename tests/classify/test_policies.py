@@ -1,19 +1,19 @@
 import numpy as np
 import pytest
 
-from bigain.classify.board import Board
 from bigain.classify.policies import PAPER, Exhaustive, Stages, parse_policy
 from bigain.classify.race import Race, behind, critical_value, noise_variance
-from bigain.classify.trials import Deck, Trial
+from bigain.classify.state import ClassifierState
+from bigain.classify.trials import TimestepSampler, Trial
 
 
-def play(policy: object, means: np.ndarray, rng: np.random.Generator, shared: float = 3.0) -> Board:
+def play(policy: object, means: np.ndarray, rng: np.random.Generator, shared: float = 3.0) -> ClassifierState:
     """Run a policy on simulated errors: a part that all classes share, and independent normal parts."""
-    board = Board.empty(len(means))
-    for trials in policy.rounds(board, Deck("even", 1000, int(rng.integers(2**62)))):
+    state = ClassifierState.empty(len(means))
+    for trials in policy.rounds(state, TimestepSampler("even", 1000, int(rng.integers(2**62)))):
         noise = rng.normal(size=(len(means), len(trials))) + shared * rng.normal(size=len(trials))
-        board.add(trials, (means[:, None] + noise)[board.alive])
-    return board
+        state.add(trials, (means[:, None] + noise)[state.alive])
+    return state
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9])
@@ -30,8 +30,8 @@ def test_a_race_keeps_its_promise(confidence: float, means: list[float]) -> None
     assert lost / runs <= 1 - confidence
 
 
-def spent(board: Board) -> int:
-    return int((~np.isnan(board.errors)).sum())
+def spent(state: ClassifierState) -> int:
+    return int((~np.isnan(state.errors)).sum())
 
 
 def test_easy_races_are_short() -> None:
@@ -66,10 +66,10 @@ def test_critical_value_grows_with_classes_looks_and_confidence() -> None:
     assert critical_value(0.9, 1, 3, 10) == np.inf
 
 
-def board_of(errors: np.ndarray) -> Board:
-    board = Board.empty(len(errors))
-    board.add([Trial(t, 0) for t in range(errors.shape[1])], errors)
-    return board
+def board_of(errors: np.ndarray) -> ClassifierState:
+    state = ClassifierState.empty(len(errors))
+    state.add([Trial(t, 0) for t in range(errors.shape[1])], errors)
+    return state
 
 
 def test_noise_variance_is_that_of_the_two_way_layout() -> None:
@@ -82,12 +82,12 @@ def test_noise_variance_is_that_of_the_two_way_layout() -> None:
 
 
 def test_a_class_that_was_dropped_counts_in_the_variance() -> None:
-    board = board_of(np.random.default_rng(6).normal(size=(5, 4)))
-    alone = noise_variance(board)
-    board.keep(np.array([0, 1, 2]))
-    board.add([Trial(9, 0)], np.zeros((3, 1)))
-    assert noise_variance(board) > 0
-    assert noise_variance(board) != alone
+    state = board_of(np.random.default_rng(6).normal(size=(5, 4)))
+    alone = noise_variance(state)
+    state.keep(np.array([0, 1, 2]))
+    state.add([Trial(9, 0)], np.zeros((3, 1)))
+    assert noise_variance(state) > 0
+    assert noise_variance(state) != alone
 
 
 def test_special_errors() -> None:
@@ -101,11 +101,11 @@ def test_special_errors() -> None:
 
 
 def test_antithetic_trials_come_in_mirrored_pairs() -> None:
-    board = Board.empty(2)
+    state = ClassifierState.empty(2)
     seen: list[Trial] = []
-    for trials in Race(max_trials=8, first=4, antithetic=True).rounds(board, Deck("even", 1000)):
+    for trials in Race(max_trials=8, first=4, antithetic=True).rounds(state, TimestepSampler("even", 1000)):
         seen += trials
-        board.add(trials, np.zeros((2, len(trials))))
+        state.add(trials, np.zeros((2, len(trials))))
     assert len(seen) == 8
     assert all(a._replace(sign=-1) == b for a, b in zip(seen[::2], seen[1::2], strict=True))
 
@@ -120,19 +120,19 @@ def test_policies_as_text() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("rase()", "did you mean 'race'"),
+        ("rase()", "Did you mean 'race'"),
         ("stages(trials=(5,), keep=(5, 1))", "as many keep counts"),
         ("stages(trials=(5, 5), keep=(5, 1))", "must rise"),
         ("stages(trials=(5, 20), keep=(1, 5))", "must not rise"),
         ("exhaustive(0)", "from 1"),
         ("race(confidence=1)", "between 0 and 1"),
         ("race(max_trials=2)", "first <= max_trials"),
-        ("race(confidence='high')", "between 0 and 1; got 'high'"),
+        ("race(confidence='high')", "between 0 and 1, got 'high'"),
         ("race(first=2.5)", "ints 2 <= first"),
         ("race(antithetic=2)", "True or False"),
-        ("stages(trials=5, keep=1)", "trials is a list of ints, one for each stage; got 5"),
+        ("stages(trials=5, keep=1)", "trials must be a list of ints, one for each stage, got 5"),
         ("stages(trials=(5, 20), keep=(5.0, 1))", "keep is a list of ints"),
-        ("race(speed=2)", "no race parameter 'speed'; there are: confidence, max_trials"),
+        ("race(speed=2)", "unknown race parameter 'speed'. Available: confidence, max_trials"),
     ],
 )
 def test_bad_policies(text: str, error: str) -> None:

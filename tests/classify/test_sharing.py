@@ -7,28 +7,13 @@ import pytest
 import torch
 
 import bigain
-from bigain.backbones.denoiser import Frame
-from bigain.backbones.labelled import LabelledDenoiser, build_labelled
-from bigain.backbones.prompts import Lookup
-from bigain.backbones.rows import same_input
-from bigain.backbones.schedule import Schedule
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
 from bigain.classify.policies import Exhaustive
-from models import DIT, SD
-
-CLASSES = tuple("abcdef")
-FRAME = Frame(28, 1, 2)
-
-
-def tiny(family: str) -> LabelledDenoiser:
-    torch.manual_seed(0)
-    sizes = {"unet": SD | {"in_channels": 4, "out_channels": 4}, "dit": DIT | {"out_channels": 4}}
-    model = build_labelled(family, sizes[family], len(CLASSES), 3)
-    torch.manual_seed(1)
-    for parameter in model.parameters():  # a fresh DiT answers zero: its gates are closed
-        parameter.data += 0.05 * torch.randn_like(parameter)
-    return LabelledDenoiser(model, Schedule(), FRAME, CLASSES)
+from bigain.denoisers.labelled import LabelledDenoiser
+from bigain.denoisers.prompts import Lookup
+from bigain.models.rows import RowGroups, same_input
+from helpers.denoisers import CLASSES, tiny
 
 
 @pytest.fixture
@@ -124,7 +109,7 @@ def test_classes_of_a_trial_share_a_plan(family: str, images: torch.Tensor) -> N
 def test_classes_share_a_plan_also_where_a_trial_does_not_fit_a_batch(
     family: str, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bigain.classify.classifier.SPEAKERS", 3)
+    monkeypatch.setattr("bigain.classify.classifier.MAX_PLANNING_ROWS", 3)
     denoiser = tiny(family)
     found = []
     with bigain.compress(denoiser, "gated_merge(ratio=0.5)", groups="input"):
@@ -139,12 +124,12 @@ def test_the_two_halves_of_guidance_share_a_plan() -> None:
     from bigain.generation import Sampling, generate
 
     denoiser = tiny("unet")
-    sampling = Sampling(steps=2, guidance=3.0)
-    with bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="halves"):
+    sampling = Sampling(num_inference_steps=2, guidance_scale=3.0)
+    with bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="cfg"):
         expected = generate(denoiser, ["a", "b"], sampling)
     with bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="input") as handle:
         torch.testing.assert_close(generate(denoiser, ["a", "b"], sampling), expected)
-        assert {hook.seen.sharing for hook in handle._hooks} == {2}
+        assert {hook.trace.sharing for hook in handle._hooks} == {2}
 
 
 def test_nothing_is_said_without_guidance_and_a_pipeline_is_warned_once(recwarn: pytest.WarningsRecorder) -> None:
@@ -153,10 +138,10 @@ def test_nothing_is_said_without_guidance_and_a_pipeline_is_warned_once(recwarn:
     denoiser = tiny("unet")
     noisy = torch.zeros(2, 4, 16, 16), 5, torch.zeros(2, 3, 32)
     with bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="input"):
-        generate(denoiser, ["a", "b"], Sampling(steps=1, guidance=1.0))
+        generate(denoiser, ["a", "b"], Sampling(num_inference_steps=1, guidance_scale=1.0))
         denoiser.network(noisy[0][:1], 5, noisy[2][:1])  # alone, a row has nobody to share with
         assert not recwarn.list
-        with pytest.warns(UserWarning, match='groups="halves"'):
+        with pytest.warns(UserWarning, match='groups="cfg"'):
             denoiser.network(*noisy)
         recwarn.clear()
         denoiser.network(*noisy)
@@ -166,5 +151,8 @@ def test_nothing_is_said_without_guidance_and_a_pipeline_is_warned_once(recwarn:
 def test_told_of_other_rows_than_there_are() -> None:
     denoiser = tiny("unet")
     bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="input")
-    with same_input(torch.zeros(3, dtype=torch.int64), 1), pytest.raises(RuntimeError, match="told of 3 rows"):
+    with (
+        same_input(RowGroups(torch.zeros(3, dtype=torch.int64)), 1),
+        pytest.raises(RuntimeError, match="told of 3 rows"),
+    ):
         denoiser.network(torch.zeros(2, 4, 16, 16), 5, torch.zeros(2, 3, 32))

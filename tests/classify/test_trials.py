@@ -4,17 +4,26 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigain.classify.trials import Deck, Trial, check_steps, draw_noise, even_steps, fingerprint, numbered, staged_steps
+from bigain.classify.trials import (
+    TimestepSampler,
+    Trial,
+    check_timesteps,
+    draw_noise,
+    even_timesteps,
+    fingerprint,
+    numbered,
+    staged_timesteps,
+)
 
 
 def test_the_papers_two_stages() -> None:
-    first, second = staged_steps(1000, [5, 20])
+    first, second = staged_timesteps(1000, [5, 20])
     assert first == [125, 325, 525, 725, 925]
     assert second == [t for t in range(25, 1000, 50) if t not in first]
 
 
 def test_three_stages_do_not_nest() -> None:
-    stages = staged_steps(1000, [5, 20, 100])
+    stages = staged_timesteps(1000, [5, 20, 100])
     assert [len(steps) for steps in stages] == [5, 20, 75]
     assert stages[0] == [105, 305, 505, 705, 905]
     assert sorted(t for steps in stages for t in steps) == list(range(5, 1000, 10))
@@ -45,7 +54,7 @@ def reference_stages(timesteps: int, stages: list[int]) -> list[list[int]]:
 @given(st.integers(1, 1200).flatmap(lambda most: st.tuples(st.integers(1, most), st.just(most))))
 def test_even_steps_are_the_references(numbers: tuple[int, int]) -> None:
     count, timesteps = numbers
-    steps = even_steps(timesteps, count)
+    steps = even_timesteps(timesteps, count)
     assert steps == reference_steps(timesteps, count)
     assert len(set(steps)) == count
     assert all(0 <= t < timesteps for t in steps)
@@ -53,20 +62,20 @@ def test_even_steps_are_the_references(numbers: tuple[int, int]) -> None:
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=4, unique=True), st.integers(400, 1100))
 def test_stages_are_the_references(stages: list[int], timesteps: int) -> None:
-    assert staged_steps(timesteps, sorted(stages)) == reference_stages(timesteps, sorted(stages))
+    assert staged_timesteps(timesteps, sorted(stages)) == reference_stages(timesteps, sorted(stages))
 
 
 @pytest.mark.parametrize(
     ("count", "steps"), [(3, [166, 499, 832]), (7, [71, 213, 355, 497, 639, 781, 923]), (600, list(range(600)))]
 )
 def test_counts_that_do_not_divide(count: int, steps: list[int]) -> None:
-    assert even_steps(1000, count) == steps
+    assert even_timesteps(1000, count) == steps
 
 
 @pytest.mark.parametrize("most", [0, 1001])
 def test_too_many_trials(most: int) -> None:
     with pytest.raises(ValueError, match="from 1 to 1000"):
-        even_steps(1000, most)
+        even_timesteps(1000, most)
 
 
 def test_noise_depends_on_seed_image_and_trial_only() -> None:
@@ -88,16 +97,16 @@ def test_a_step_that_comes_again_gets_another_noise() -> None:
 
 
 def test_given_steps_are_used_in_their_order_and_again() -> None:
-    deck = Deck((9, 8, 7), 1000)
-    assert deck.stages((2, 4)) == [[Trial(9, 0), Trial(8, 0)], [Trial(7, 0), Trial(9, 1)]]
-    assert deck.sequence(3) == [Trial(9, 0), Trial(8, 0), Trial(7, 0)]
+    sampler = TimestepSampler((9, 8, 7), 1000)
+    assert sampler.stages((2, 4)) == [[Trial(9, 0), Trial(8, 0)], [Trial(7, 0), Trial(9, 1)]]
+    assert sampler.sequence(3) == [Trial(9, 0), Trial(8, 0), Trial(7, 0)]
 
 
 def test_even_steps_of_a_sequence_are_shuffled_by_the_key_only() -> None:
-    first, again, other = (Deck("even", 1000, key).sequence(20) for key in (1, 1, 2))
+    first, again, other = (TimestepSampler("even", 1000, key).sequence(20) for key in (1, 1, 2))
     assert first == again != other
-    assert sorted(trial.t for trial in first) == even_steps(1000, 20)
-    assert first != Deck("even", 1000, 1).stages([20])[0]
+    assert sorted(trial.t for trial in first) == even_timesteps(1000, 20)
+    assert first != TimestepSampler("even", 1000, 1).stages([20])[0]
 
 
 @pytest.mark.parametrize(
@@ -105,36 +114,36 @@ def test_even_steps_of_a_sequence_are_shuffled_by_the_key_only() -> None:
     [[25, 75], (25.0, 75.0), np.array([25, 75]), torch.tensor([25, 75]), range(25, 76, 50), np.array([25.0, 75])],
 )
 def test_steps_of_all_kinds(steps: object) -> None:
-    found = check_steps(steps, 1000)
+    found = check_timesteps(steps, 1000)
     assert found == (25, 75)
     assert all(type(t) is int for t in found)
 
 
 def test_random_steps_are_uniform_and_depend_on_the_key_only() -> None:
-    decks = [Deck("random", 1000, key) for key in range(200)]
-    steps = [trial.t for deck in decks for stage in deck.stages((5, 20)) for trial in stage]
+    decks = [TimestepSampler("random", 1000, key) for key in range(200)]
+    steps = [trial.t for sampler in decks for stage in sampler.stages((5, 20)) for trial in stage]
     assert len(steps) == 4000
     assert min(steps) < 10
     assert max(steps) > 989
     counts = torch.histc(torch.tensor(steps, dtype=torch.float), 10, 0, 1000)
     assert ((counts - 400).abs() < 100).all()  # 5 standard deviations
-    assert Deck("random", 1000, 3).stages((5, 20)) == Deck("random", 1000, 3).stages((5, 20))
+    assert TimestepSampler("random", 1000, 3).stages((5, 20)) == TimestepSampler("random", 1000, 3).stages((5, 20))
 
 
 @pytest.mark.parametrize(
     ("steps", "error"),
     [
         ("evn", '"informative" or a sequence'),
-        ((), "sequence of time steps"),
-        ((5, 1000), "from 0 to 999; got 1000"),
+        ((), "sequence of timesteps"),
+        ((5, 1000), "from 0 to 999, got 1000"),
         ((5, 1.5), r"got 1\.5"),
-        ((5, "25"), "from 0 to 999; got '25'"),
-        ((5, None), "from 0 to 999; got None"),
-        ((5, True), "from 0 to 999; got True"),
-        (5, "sequence of time steps; got 5"),
-        ({5, 6}, "sequence of time steps; got"),
+        ((5, "25"), "from 0 to 999, got '25'"),
+        ((5, None), "from 0 to 999, got None"),
+        ((5, True), "from 0 to 999, got True"),
+        (5, "sequence of timesteps, got 5"),
+        ({5, 6}, "sequence of timesteps, got"),
     ],
 )
 def test_bad_steps(steps: object, error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        check_steps(steps, 1000)
+        check_timesteps(steps, 1000)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import save_small_model
 
-from own_files import forgetting
+from helpers.commands import save_small_model
+from helpers.own_files import forgetting
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import invoke, picture_folders, run, run_json, write_operator
 
-from bigain.bench.results import COLUMNS, Growing, Result, read_kept
+from bigain.commands.results import COLUMNS, Growing, Result, read_kept
+from helpers.commands import invoke, picture_folders, run, run_json, write_operator
 
 ONCE = ("--policy", "exhaustive(1)")
-SAME = "mine(0.5, pattern='shared')"  # the same plan in every pass
+SAME = "mine(0.5, pattern='fixed')"  # the same plan in every pass
 FORMATS = ["results.csv", "results.jsonl"]
 
 
@@ -247,7 +247,7 @@ def test_a_row_that_does_not_fit_is_taken_back(name: str, tmp_path: Path) -> Non
     code = f"""
 import resource, signal, sys
 from pathlib import Path
-from bigain.bench.results import Growing, Result
+from bigain.commands.results import Growing, Result
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 row = Result("a" * 40, "bag", 0.5, 0.1, 0.1, 10, [("bag", 0.5)], None)
 with Growing(Path({str(tmp_path / name)!r}), "s", 0) as file:

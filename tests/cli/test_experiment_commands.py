@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from commands import invoke, picture_folders, run, run_json, write_operator
+
+from helpers.commands import invoke, picture_folders, run, run_json, write_operator
 
 EXPERIMENT = """
 title = "Tiny"
@@ -78,9 +79,9 @@ def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
         (("run", "{here}"), "x.toml: Expected '=' after a key", 2),
         (("run", "{here}", "--threads", "0"), "greater than or equal to 1", 2),
         (("report", "nowhere"), "no record nowhere", 3),
-        (("report", "nowhere", "--format", "latx"), "did you mean 'latex'", 2),
-        (("report", "a", "b", "--record", "c"), "--out and --record are for one run; got 2", 2),
-        (("report", "a", "b", "--out", "c"), "--out and --record are for one run; got 2", 2),
+        (("report", "nowhere", "--format", "latx"), "Did you mean 'latex'", 2),
+        (("report", "a", "b", "--record", "c"), "--out and --record must be for one run, got 2", 2),
+        (("report", "a", "b", "--out", "c"), "--out and --record must be for one run, got 2", 2),
         (
             ("report", "{here}"),
             "x.toml is not a record of bigain (not an SQLite file) and is left as it is; give a run folder",

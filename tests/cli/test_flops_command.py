@@ -1,11 +1,13 @@
 from pathlib import Path
 
 import pytest
-from commands import run, run_json
 from diffusers import UNet2DConditionModel
 
-from bigain.cli.flops import MAIN_OPERATORS, parse_size
-from models import SD
+from bigain import spec
+from bigain.bench.flops import MAIN
+from bigain.cli.flops import parse_size
+from helpers.commands import run, run_json
+from helpers.models import SD
 
 
 def test_one_operator_as_json() -> None:
@@ -28,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_main_operators_as_json(folder: Path) -> None:
     rows = run_json("flops", "--model", folder, "--latent", "16x16")
-    assert [(row["operator"], row["reuse"]) for row in rows] == list(MAIN_OPERATORS)
+    assert [(row["operator"], row["reuse"]) for row in rows] == [(None, None)] + [
+        (spec(one.operator), one.reuse) for one in MAIN if one
+    ]
     assert rows[0]["saved"] == 0
     assert all(row["gflops"] < rows[0]["gflops"] and 0 < row["saved"] < 1 for row in rows[1:])
 
@@ -51,12 +55,12 @@ def test_table_sites_and_latent_size(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--model", "sd3"), "did you mean 'sd2'"),
-        (("--operator", "gated_merg(0.7)"), "did you mean 'gated_merge'"),
-        (("--operator", "GatedMerge(0.7)"), "did you mean 'gated_merge'"),
-        (("--operator", "gated_merge(0.7, scorer='laplacianl1')"), "did you mean 'laplacian_l1'"),
+        (("--model", "sd3"), "Did you mean 'sd2'"),
+        (("--operator", "gated_merg(0.7)"), "Did you mean 'gated_merge'"),
+        (("--operator", "GatedMerge(0.7)"), "Did you mean 'gated_merge'"),
+        (("--operator", "gated_merge(0.7, scorer='laplacianl1')"), "Did you mean 'laplacian_l1'"),
         (("--operator", "gated_merge(0.9)"), "0.75"),
-        (("--operator", "todo(2)", "--where", "level=9"), "no site at level 9"),
+        (("--operator", "todo(2)", "--where", "downsample=9"), "no site at level 9"),
         (("--latent", "64"), "height x width"),
         (("--operator", "todo(2)", "--reuse", "step"), "reuse is None or"),
     ],

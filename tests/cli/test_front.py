@@ -8,13 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from commands import invoke, picture_folders, run, write_operator
 from typer.main import get_command
 
 import bigain.cli
-from bigain.bench.tables import FORMATS
 from bigain.cli import app
 from bigain.cli.console import MEANINGS, Code, plain
+from bigain.experiments.tables import FORMATS
+from helpers.commands import invoke, picture_folders, run, write_operator
 
 COMMANDS = get_command(app).commands
 LIGHT = {"typer", "rich", "bigain.cli", "bigain.escape", "bigain.registry"}
@@ -57,9 +57,9 @@ def test_mistyped_commands_and_options() -> None:
 
 def test_a_traceback_on_demand() -> None:
     brief, long = run("list", "op", code=2), run("--traceback", "list", "op", code=2)
-    assert brief.startswith("error: no list of 'op'")
+    assert brief.startswith("error: unknown list of 'op'")
     assert long.startswith("Traceback")
-    assert "ValueError: no list of 'op'" in long
+    assert "ValueError: unknown list of 'op'" in long
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 import pytest
-from commands import run, run_json
 
-from bigain.cli.shelves import SHELVES, first_sentence
+from bigain.cli.catalog import CATALOG, first_sentence
+from helpers.commands import run, run_json
 
 
-@pytest.mark.parametrize("what", SHELVES)
+@pytest.mark.parametrize("what", CATALOG)
 def test_list(what: str) -> None:
     lines = run_json("list", what)
     shown = run("list", what)
@@ -24,7 +24,7 @@ def test_parameters_as_json() -> None:
 
 
 def test_list_of_unknown_things() -> None:
-    assert "did you mean 'operators'" in run("list", "operator", code=2)
+    assert "Did you mean 'operators'" in run("list", "operator", code=2)
 
 
 def test_first_sentences() -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import invoke, picture_folders, run, run_json, write_operator
 from PIL import Image
+
+from helpers.commands import invoke, picture_folders, run, run_json, write_operator
 
 
 def test_classify_folders_with_a_bad_file(tmp_path: Path, small_model: Path) -> None:
@@ -45,7 +46,7 @@ def test_threads_are_used(command: str, tmp_path: Path, small_model: Path) -> No
     before = torch.get_num_threads()
     words = {
         "classify": ("classify", picture_folders(tmp_path, 1), "--policy", "exhaustive(1)"),
-        "generate": ("generate", "--count", "1", "--steps", "1", "--out", tmp_path / "images"),
+        "generate": ("generate", "--count", "1", "--num-inference-steps", "1", "--out", tmp_path / "images"),
     }
     try:
         run(*words[command], "--model", small_model, "--threads", before + 1)
@@ -67,18 +68,22 @@ def test_classify_own_labels_and_globs(tmp_path: Path, small_model: Path) -> Non
         (("nowhere",), "no file, folder or glob", 3),
         ((".", "--classes", "bag"), "two classes or more", 2),
         ((".", "--classes", "bag,bag"), "may come once", 2),
-        ((".", "--classes", "bag,hat"), "no class 'hat'", 2),
-        ((".", "--policy", "rase"), "did you mean 'race'", 2),
+        ((".", "--classes", "bag,hat"), "unknown class 'hat'", 2),
+        ((".", "--policy", "rase"), "Did you mean 'race'", 2),
         ((".", "--operator", "todo(3.5)"), "factor", 2),
         ((".", "--where", "part='down'"), "name one with --operator", 2),
         ((".", "--operator", "todo(2)", "--where", "part='middle'"), "no site at part middle", 2),
         ((".", "--top", "0"), "greater than or equal to 1", 2),
-        ((".", "--device", "cdua"), "did you mean 'cuda'", 2),
+        ((".", "--device", "cdua"), "Did you mean 'cuda'", 2),
         ((".", "--device", "cuda:99"), "'cuda:99' cannot be used here", 2),
-        ((".", "--model", "fashion-unt"), "did you mean 'fashion-unet'", 2),
+        ((".", "--model", "fashion-unt"), "Did you mean 'fashion-unet'", 2),
         ((".", "--prompts", "a photo"), "prompts is a text with one {} for the class", 2),
         ((".", "--prompts", "{} and {}"), "prompts is a text with one {} for the class", 2),
-        ((".", "--classes", ",".join(["bag", "hat" * 100])), "no class 'hat", 2),  # too long for the name of a file
+        (
+            (".", "--classes", ",".join(["bag", "hat" * 100])),
+            "unknown class 'hat",
+            2,
+        ),  # too long for the name of a file
     ],
 )
 def test_classify_says_what_is_wrong(
@@ -118,14 +123,14 @@ def test_a_name_with_brackets_is_no_glob(tmp_path: Path, small_model: Path) -> N
 
 def test_informative_trials_need_a_measurement(tmp_path: Path, small_model: Path) -> None:
     root = picture_folders(tmp_path, 1)
-    assert "choose_trials" in run("classify", root, "--model", small_model, "--trials", "informative", code=2)
-    words = ("--trials", "900,100", "--policy", "exhaustive(2)", "--operator", "tome(0.5)")
+    assert "choose_timesteps" in run("classify", root, "--model", small_model, "--timesteps", "informative", code=2)
+    words = ("--timesteps", "900,100", "--policy", "exhaustive(2)", "--operator", "tome(0.5)")
     found = run_json("classify", root, "--model", small_model, *words)
     assert found["results"][0]["evaluations"] == 20
 
 
 def test_classes_of_a_trial_share_one_plan_by_default(tmp_path: Path, small_model: Path) -> None:
-    operator = ("--operator", "tome(0.5, pattern='row')", "--policy", "exhaustive(1)")
+    operator = ("--operator", "tome(0.5, pattern='per_row')", "--policy", "exhaustive(1)")
     words = ("classify", picture_folders(tmp_path, 1), "--model", small_model, *operator)
     said = ((), ("--groups", "input"), ("--groups", "none"))
     margins = [run_json(*words, *more)["results"][0]["margin"] for more in said]
@@ -133,7 +138,7 @@ def test_classes_of_a_trial_share_one_plan_by_default(tmp_path: Path, small_mode
 
 
 def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) -> None:
-    words = ("generate", "--model", small_model, "--steps", "2", "--classes", "bag, coat")
+    words = ("generate", "--model", small_model, "--num-inference-steps", "2", "--classes", "bag, coat")
     more = ("--operator", "kv_downsample(factor=2)")
     found = run_json(*words, *more, "--count", "3", "--out", tmp_path / "a")
     shown = run(*words, *more, "--count", "1", "--out", tmp_path / "b")
@@ -152,16 +157,16 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
     [
         (("--prompt", "bag", "--classes", "coat"), "not several of them", 2),
         (("--prompts-file", "nowhere.txt"), "no file nowhere.txt", 3),
-        (("--prompt", "hat"), "no class 'hat'", 2),
-        (("--count", "0"), "from 1; got 0", 2),
-        (("--scheduler", "eulr"), "did you mean 'euler'", 2),
+        (("--prompt", "hat"), "unknown class 'hat'", 2),
+        (("--count", "0"), "from 1, got 0", 2),
+        (("--scheduler", "eulr"), "Did you mean 'euler'", 2),
         (("--groups", "input"), "name one with --operator", 2),
-        (("--groups", "halves", "--operator", "tome(0.5)"), "input, or none; got halves", 2),
+        (("--groups", "cfg", "--operator", "tome(0.5)"), "input, or none, got halves", 2),
         (("--operator", "tome(0.5)", "--where", "down"), "write it like part='down'", 2),
         (("--classes", "names.txt"), "no file names.txt", 3),
         (("--classes", "1,12"), "no class number 12; this model has 0..9", 2),
-        (("--steps", "0"), "steps is an int from 1", 2),
-        (("--guidance", "inf"), "guidance is a number from 0", 2),
+        (("--num-inference-steps", "0"), "num_inference_steps must be an int of at least 1", 2),
+        (("--guidance-scale", "inf"), "guidance_scale must be a number of at least 0", 2),
         (("--classes", ","), "the list of classes or prompts is empty", 2),
     ],
 )
@@ -199,7 +204,7 @@ def test_files_of_names_from_any_system(kind: str, tmp_path: Path, small_model: 
     words = ("--model", small_model)
     found = run_json("classify", root, *words, "--classes", names, "--policy", "exhaustive(1)", "--top", "5")
     assert {name for name, _ in found["results"][0]["top"]} == {"bag", "coat"}
-    made = ("--steps", "1", "--count", "2", "--out", tmp_path / "made")
+    made = ("--num-inference-steps", "1", "--count", "2", "--out", tmp_path / "made")
     run("generate", *words, "--prompts-file", names, *made)
     run("generate", *words, "--classes", names, *made)
 
@@ -208,7 +213,7 @@ def test_the_operator_none_is_no_operator(tmp_path: Path, small_model: Path) -> 
     root = picture_folders(tmp_path / "images", 1)
     words = ("classify", root, "--model", small_model, "--policy", "exhaustive(1)")
     assert run_json(*words) == run_json(*words, "--operator", "none")
-    made = ("generate", "--model", small_model, "--steps", "1", "--count", "1")
+    made = ("generate", "--model", small_model, "--num-inference-steps", "1", "--count", "1")
     run(*made, "--out", tmp_path / "a")
     run(*made, "--out", tmp_path / "b", "--operator", "none")
     assert (tmp_path / "a/00000.png").read_bytes() == (tmp_path / "b/00000.png").read_bytes()
@@ -224,7 +229,7 @@ def test_the_operator_none_is_no_operator(tmp_path: Path, small_model: Path) -> 
 
 def test_generation_that_is_not_finite_leaves_no_sheet(own_place: Path, small_model: Path) -> None:
     made = own_place / "made"
-    words = ("generate", "--model", small_model, "--steps", "1", "--count", "1", "--out", made)
+    words = ("generate", "--model", small_model, "--num-inference-steps", "1", "--count", "1", "--out", made)
     run(*words)
     path = write_operator(own_place, "raise FloatingPointError('image 0, step 1: NaN; try float32')")
     (made / "00000.png").unlink()

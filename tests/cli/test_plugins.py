@@ -4,14 +4,14 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from commands import invoke, picture_folders, run, run_json, write_operator
-from runs import contents
 
 import bigain
-from bigain.bench.experiment import build_experiment, read_experiment
+from bigain.experiments.experiment import build_experiment, read_experiment
 from bigain.operators import OPERATORS
 from bigain.plugins import load_file
-from own_files import OTHERS
+from helpers.commands import invoke, picture_folders, run, run_json, write_operator
+from helpers.own_files import OTHERS
+from helpers.runs import contents
 
 
 def test_an_operator_of_ones_own_by_name(own_place: Path, small_model: Path) -> None:
@@ -20,7 +20,7 @@ def test_an_operator_of_ones_own_by_name(own_place: Path, small_model: Path) -> 
     words = ("classify", root, "--model", small_model, "--policy", "exhaustive(2)", "--operator")
     mine = run_json("--load", path, *words, "mine(ratio=0.5, pattern='corner')")
     assert mine == run_json(*words, "tome(ratio=0.5, pattern='corner')")
-    assert "did you mean 'mine'" in run("--load", path, *words, "mien(0.5)", code=2)
+    assert "Did you mean 'mine'" in run("--load", path, *words, "mien(0.5)", code=2)
 
 
 def test_scorers_policies_and_data_of_ones_own(own_place: Path, small_model: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_file_can_use_one_that_was_loaded_before(own_place: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "code", "error"),
     [
-        ("my.txt", "", 2, "its name ends in .py; got {path}"),
+        ("my.txt", "", 2, "its name ends in .py, got {path}"),
         ("json.py", "", 2, "{path} would hide the module 'json', which Python has already; rename the file"),
         ("antigravity.py", "", 2, "{path} would hide the module 'antigravity'"),  # known to Python, not loaded
         ("raises.py", "a = 1\n\nb = a / 0", 2, "{path}, line 3: ZeroDivisionError: division by zero b = a / 0"),
@@ -86,7 +86,7 @@ def test_names_that_are_taken(own_place: Path) -> None:
 
 def test_a_file_of_an_experiment_lies_beside_it(own_place: Path) -> None:
     rows = [{"operator": "none"}, {"operator": "mine(ratio=0.5)"}]
-    with pytest.raises(ValueError, match="no operator 'mine'"):
+    with pytest.raises(ValueError, match="unknown operator 'mine'"):
         build_experiment(contents(Path("model"), rows=rows))
     path = write_operator(own_place)
     found = build_experiment(contents(Path("model"), rows=rows, load=["my_operator.py"]), own_place)
@@ -101,7 +101,7 @@ def test_an_experiment_without_files_is_written_down_without_them() -> None:
 
 @pytest.mark.parametrize("load", ["my_operator.py", [1]])
 def test_load_is_a_list_of_files(load: object) -> None:
-    with pytest.raises(ValueError, match=r'load is a list of Python files, such as \["my_operator.py"\]; got'):
+    with pytest.raises(ValueError, match=r'load must be a list of Python files, such as \["my_operator.py"\], got'):
         build_experiment(contents(Path("model"), load=load))
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from commands import run, run_json
+
+from helpers.commands import run, run_json
 
 
 @pytest.mark.parametrize("name", ["fashion-features", "cifar-features"])
@@ -16,7 +17,7 @@ def test_smoke_of_the_features(name: str, tmp_path: Path) -> None:
 
 
 def test_unknown_model_to_train() -> None:
-    assert "did you mean 'fashion-dit'" in run("train", "fashion-dot", "--smoke", code=2)
+    assert "Did you mean 'fashion-dit'" in run("train", "fashion-dot", "--smoke", code=2)
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:

@@ -9,38 +9,38 @@ import warnings
 from pathlib import Path
 
 import pytest
-from commands import invoke, picture_folders, run, write_operator
 
-from pipelines import save
+from helpers.commands import invoke, picture_folders, run, write_operator
+from helpers.pipelines import save
 
 # words, the text of the error, and whether torch may be imported for it
 MISTAKES: list[tuple[list[str], str, bool]] = [
-    (["classify", "{images}", "--model", "fashion-unt"], "did you mean 'fashion-unet'", False),
+    (["classify", "{images}", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),
     (["classify", "{images}", "--model", "fashion-features"], "only gives features", False),
     (["classify", "nowhere"], "no file, folder or glob 'nowhere'", False),
     (["classify", "{images}", "--prompts", "a photo"], "one {{}} for the class", False),
     (["classify", "{images}", "--model", "{sd}"], "name them with --classes", False),
     (["classify", "{images}", "--classes", "none.txt"], "no file none.txt with names of classes", False),
     (["classify", "{images}", "--out", "r.xls"], "--out must end in .csv or .jsonl, got r.xls", False),
-    (["classify", "{images}", "--groups", "halves"], "input, or none; got halves", False),
+    (["classify", "{images}", "--groups", "cfg"], "input, or none, got halves", False),
     (["classify", "{images}", "--reuse", "step"], "name one with --operator", False),
-    (["classify", "{images}", "--operator", "gated_merg(0.5)"], "did you mean 'gated_merge'", True),
+    (["classify", "{images}", "--operator", "gated_merg(0.5)"], "Did you mean 'gated_merge'", True),
     (["classify", "{images}", "--operator", "tome(0.5)", "--where", "prt=1"], "choice of sites by", True),
     (["classify", "{images}", "--operator", "tome(0.5)", "--reuse", "step"], "reuse is None or", True),
-    (["classify", "{images}", "--policy", "rase"], "did you mean 'race'", True),
-    (["classify", "{images}", "--trials", "evn"], 'trials are "even"', True),
-    (["generate", "--model", "fashion-unt"], "did you mean 'fashion-unet'", False),
+    (["classify", "{images}", "--policy", "rase"], "Did you mean 'race'", True),
+    (["classify", "{images}", "--timesteps", "evn"], 'trials are "even"', True),
+    (["generate", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),
     (["generate", "--model", "{sd}"], "this model follows text", False),
-    (["generate", "--count", "0"], "from 1; got 0", False),
+    (["generate", "--count", "0"], "from 1, got 0", False),
     (["generate", "--prompts-file", "none.txt"], "no file none.txt", False),
-    (["generate", "--operator", "tme(0.5)"], "did you mean 'tome'", True),
-    (["show", "x.png", "--model", "fashion-unt"], "did you mean 'fashion-unet'", False),
-    (["show", "x.png", "--operator", "tme(0.5)"], "did you mean 'tome'", True),
-    (["flops", "--model", "sd3"], "did you mean 'sd2'", True),
-    (["flops", "--operator", "tme(0.5)"], "did you mean 'tome'", True),
+    (["generate", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
+    (["show", "x.png", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),
+    (["show", "x.png", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
+    (["flops", "--model", "sd3"], "Did you mean 'sd2'", True),
+    (["flops", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
     (["flops", "--latent", "64"], "height x width", True),
-    (["bench", "--model", "sd3"], "no bundled model 'sd3'", True),
-    (["bench", "--operator", "tme(0.5)"], "did you mean 'tome'", True),
+    (["bench", "--model", "sd3"], "unknown bundled model 'sd3'", True),
+    (["bench", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
 ]
 CODE = """
 import json, sys
@@ -74,7 +74,19 @@ def test_words_are_checked_before_the_imports(tmp_path: Path, text_model: Path) 
 
 def test_other_libraries_say_nothing(tmp_path: Path, text_model: Path) -> None:
     """The real command with a pipeline, whose parts have bars and warnings of their own."""
-    words = ["generate", "--model", str(text_model), "--prompt", "abc", "--count", "1", "--steps", "1", "--out", "made"]
+    words = [
+        "generate",
+        "--model",
+        str(text_model),
+        "--prompt",
+        "abc",
+        "--count",
+        "1",
+        "--num-inference-steps",
+        "1",
+        "--out",
+        "made",
+    ]
     command = [sys.executable, "-c", "from bigain.cli import app; app()", *words]
     quiet = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TQDM", "TRANSFORMERS"))}
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=quiet)

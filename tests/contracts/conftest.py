@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bigain.operators import OPERATORS
-from models import BACKBONES, EXAMPLES, Backbone
+from helpers.models import BACKBONES, EXAMPLES, Backbone
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

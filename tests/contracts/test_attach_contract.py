@@ -5,7 +5,7 @@ import torch
 
 import bigain
 from bigain.operators import OPERATORS
-from models import BACKBONES, EXAMPLES, call, run, traces
+from helpers.models import BACKBONES, EXAMPLES, call, run, traces
 
 MERGE = "tome(ratio=0.6)"
 

@@ -11,7 +11,7 @@ from diffusers.models.attention_processor import AttnProcessor, SlicedAttnProces
 from peft import LoraConfig, inject_adapter_in_model
 
 import bigain
-from models import BACKBONES, run, traces
+from helpers.models import BACKBONES, run, traces
 
 NAMES = ["sd", "dit", "pixart"]  # one of each class of model
 

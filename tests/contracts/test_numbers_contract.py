@@ -1,10 +1,10 @@
-"""Precision, batches, time steps and grids."""
+"""Precision, batches, timesteps and grids."""
 
 import pytest
 import torch
 
 import bigain
-from models import BACKBONES, call, distance, run
+from helpers.models import BACKBONES, call, distance, run
 
 SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
 

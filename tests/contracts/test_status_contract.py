@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import bigain
-from bigain.backbones import family_of
-from bigain.bench.cost import counted
+from bigain.bench.flops import counted
+from bigain.models import family_of
 
 # on a handful of tokens of narrow models, planning by an N x N similarity may cost more than it saves
 PLANNING_MAY_COST_MORE = "sito"
@@ -70,7 +70,7 @@ def test_flops_agree_with_the_counter_at_another_size(backbone, meta):
     assert flops(backbone, meta, size=size) == before
 
 
-@pytest.mark.parametrize("groups", [2, "halves"])
+@pytest.mark.parametrize("groups", [2, "cfg"])
 @torch.no_grad()
 def test_rows_of_a_group_pay_for_their_plan_together(backbone, meta, groups):
     inputs = backbone.inputs(batch=4, device="meta")

@@ -2,7 +2,7 @@
 
 import bigain
 from bigain.tokens.grid import Grid
-from models import run
+from helpers.models import run
 
 KEYS_OF_64 = {"kv_downsample": 16, "todo": 16, "avg_pool": 16, "kv_select": 25}
 KEYS_OF_256 = {"kv_downsample": 64, "todo": 64, "avg_pool": 64, "kv_select": 102}

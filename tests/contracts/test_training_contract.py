@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import bigain
-from models import call
+from helpers.models import call
 
 NAMES = ["sd", "dit", "pixart"]  # one of each class of model
 

@@ -2,13 +2,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import miniatures
 import numpy as np
 import pytest
 from PIL import Image
 
 from bigain.data import load_data
 from bigain.data.cifar10 import cifar10
+from helpers import miniatures
 
 
 def nested_binaries(root: Path) -> None:

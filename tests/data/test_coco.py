@@ -1,10 +1,10 @@
 import json
 from pathlib import Path
 
-import miniatures
 import pytest
 
 from bigain.data import load_data
+from helpers import miniatures
 
 
 def test_reads_the_official_layout(tmp_path: Path) -> None:

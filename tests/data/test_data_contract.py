@@ -1,4 +1,4 @@
-"""What every data set must show, on a miniature copy in its official layout."""
+"""What every dataset must show, on a miniature copy in its official layout."""
 
 import inspect
 import pickle
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from miniatures import MINIATURES
 
-from bigain.backbones.denoiser import Frame
 from bigain.classify.images import to_tensor
 from bigain.data import DATASETS, Dataset, load_data
+from bigain.denoisers.base import ImageSpec
+from helpers.miniatures import MINIATURES
 
 VARIABLES = [
     "BIGAIN_FASHION_MNIST", "BIGAIN_CIFAR10", "BIGAIN_IMAGENET", "BIGAIN_PETS", "BIGAIN_COCO"
@@ -46,7 +46,7 @@ def test_examples_have_unique_names_and_valid_labels(data: Dataset) -> None:
 
 
 def test_images_can_be_read(data: Dataset) -> None:
-    tensor = to_tensor(data.examples[0].image, Frame(8, 3, 0))
+    tensor = to_tensor(data.examples[0].image, ImageSpec(8, 3, 0))
     assert tensor.shape == (3, 8, 8)
     assert tensor.std() > 0.05
 
@@ -77,8 +77,8 @@ def test_a_subset_keeps_image_labels_and_captions_together(data: Dataset) -> Non
     known = {example.name: example for example in data.examples}
     for example in data.subset(min(len(data), 5), seed=3).examples:
         assert example[2:] == known[example.name][2:]
-        frame = Frame(8, 3, 0)
-        assert np.array_equal(to_tensor(example.image, frame), to_tensor(known[example.name].image, frame))
+        image_spec = ImageSpec(8, 3, 0)
+        assert np.array_equal(to_tensor(example.image, image_spec), to_tensor(known[example.name].image, image_spec))
 
 
 def test_prompts_numbers_and_description(data: Dataset) -> None:
@@ -108,5 +108,5 @@ def test_nothing_there_explains_layout_root_and_variable(
 
 @pytest.mark.parametrize("name", ["fashion-mnist", "cifar-10", "imagenet-1k", "imagenet-100", "pets", "coco"])
 def test_a_mistyped_split_lists_the_splits(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^no split of .* 'tset'; (did you mean 'test'\? T|t)here are: "):
+    with pytest.raises(ValueError, match=r"^no split of .* 'tset'; (Did you mean 'test'\? T|t)here are: "):
         load_data(f"{name}(root={str(tmp_path)!r}, split='tset')")

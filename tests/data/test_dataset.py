@@ -61,7 +61,7 @@ def test_a_multi_label_subset_is_a_plain_draw() -> None:
 
 @pytest.mark.parametrize("n", [0, -1, 5, 2.0, True])
 def test_sizes_that_cannot_be_had(n: object) -> None:
-    with pytest.raises(ValueError, match=r"^a subset of toy test has 1 to 4 images; got "):
+    with pytest.raises(ValueError, match=r"^a subset of toy test has 1 to 4 images, got "):
         made([0, 1, 2, 3]).subset(n)  # type: ignore[arg-type]
 
 
@@ -109,7 +109,7 @@ def test_several_labels_only_where_the_data_set_says_so() -> None:
 
 
 def test_prompts_and_numbers_must_fit() -> None:
-    with pytest.raises(ValueError, match=r'one \{\} for the class, such as "a photo of a \{\}"; got \'a photo\'$'):
+    with pytest.raises(ValueError, match=r'one \{\} for the class, such as "a photo of a \{\}", got \'a photo\'$'):
         Dataset("toy", "test", ("a",), [], prompts="a photo")
     with pytest.raises(ValueError, match=r"^toy: 1 classes but 2 label numbers$"):
         Dataset("toy", "test", ("a",), [], numbers=(1, 2))

@@ -1,12 +1,12 @@
 import gzip
 from pathlib import Path
 
-import miniatures
 import numpy as np
 import pytest
 
 from bigain.data import load_data
 from bigain.data.fashion_mnist import fashion_mnist, fashion_sample, make_sample, sample_rows
+from helpers import miniatures
 
 
 @pytest.fixture
@@ -78,5 +78,5 @@ def test_images_and_labels_must_be_as_many(root: Path) -> None:
 
 
 def test_unknown_split(root: Path) -> None:
-    with pytest.raises(ValueError, match=r"^no split of Fashion-MNIST 'val'; there are: train, test$"):
+    with pytest.raises(ValueError, match=r"^unknown split of Fashion-MNIST 'val'. Available: train, test$"):
         fashion_mnist("val", root)

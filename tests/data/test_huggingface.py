@@ -3,11 +3,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import miniatures
 import numpy as np
 import pytest
 
 from bigain.data import load_data
+from helpers import miniatures
 
 datasets = pytest.importorskip("datasets")
 
@@ -29,7 +29,7 @@ def test_columns_are_found_by_their_types(tmp_path: Path) -> None:
     assert data.examples[4].name == "test-000004"
     assert np.array_equal(np.asarray(data.examples[4].image), miniatures.pixels(4, 12, 10, 3))
     assert len(load_data(spec.replace(")", ", split='train')"))) == 2
-    with pytest.raises(ValueError, match=r"^no split of .*saved 'val'; there are: test, train$"):
+    with pytest.raises(ValueError, match=r"^no split of .*saved 'val'. Available: test, train$"):
         load_data(spec.replace(")", ", split='val')"))
 
 
@@ -39,7 +39,7 @@ def test_one_table_says_its_own_split(tmp_path: Path) -> None:
     table = datasets.Dataset.from_dict({"image": picture, "label": [0]}, features=features, split="train")
     table.save_to_disk(tmp_path / "saved")
     assert load_data(f"huggingface({str(tmp_path / 'saved')!r}, split='train')").examples.names == ["train-000000"]
-    with pytest.raises(ValueError, match=r"^no split of .*saved 'test'; there are: train$"):
+    with pytest.raises(ValueError, match=r"^no split of .*saved 'test'. Available: train$"):
         load_data(f"huggingface({str(tmp_path / 'saved')!r})")
 
 
@@ -111,5 +111,5 @@ def test_the_package_is_imported_only_when_needed_and_the_extra_is_named() -> No
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "[]",
-        "data sets of Hugging Face need the package datasets: pip install bigain[datasets]",
+        "datasets of Hugging Face need the package datasets: pip install bigain[datasets]",
     ]

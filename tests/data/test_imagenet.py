@@ -1,11 +1,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import miniatures
 import pytest
 
 from bigain.data import load_data
 from bigain.data.imagenet import HUNDRED, KAGGLE, SOLUTION, TRUTH, read_synsets
+from helpers import miniatures
 
 LAYOUTS = [miniatures.imagenet_folders, miniatures.imagenet_devkit, miniatures.imagenet_kaggle]
 

@@ -1,11 +1,11 @@
 from pathlib import Path
 
-import miniatures
 import pytest
 
 from bigain.data import DATASETS, load_data
 from bigain.data.files import Home, listed
 from bigain.data.images import find_images
+from helpers import miniatures
 
 HOME = Home("Toys", "BIGAIN_TOYS", ("here", "there"), "a.bin and b.bin, or c.png")
 
@@ -24,10 +24,10 @@ def test_parameters_by_place_and_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "hint"),
     [
-        ("imagnet-100", r"no data set 'imagnet-100'; did you mean 'imagenet-100'\? There are: "),
-        ("imagenet_100('x')", r"no data set 'imagenet_100'; did you mean 'imagenet-100'\? There are: "),
-        ("zzz", r"no data set 'zzz'; there are: .*fashion-mnist, fashion-sample"),
-        ("coco(roof='x')", r"no coco parameter 'roof'; did you mean 'root'\? There are: root, split, unlabelled"),
+        ("imagnet-100", r"unknown dataset 'imagnet-100'. Did you mean 'imagenet-100'\? Available: "),
+        ("imagenet_100('x')", r"unknown dataset 'imagenet_100'. Did you mean 'imagenet-100'\? Available: "),
+        ("zzz", r"unknown dataset 'zzz'. Available: .*fashion-mnist, fashion-sample"),
+        ("coco(roof='x')", r"unknown coco parameter 'roof'. Did you mean 'root'\? Available: root, split, unlabelled"),
         ("folder", r"^folder takes root, prompts='a photo of a \{\}': missing a required argument: 'root'"),
         ("pets('a', 'test', 3)", r"^pets takes root=None, split='test': too many positional"),
         ("pets('a', root='b')", r"pets takes root=None, split='test': multiple values for argument 'root'"),
@@ -40,7 +40,7 @@ def test_mistyped_names_and_parameters(spec: str, hint: str) -> None:
 
 @pytest.mark.parametrize("spec", ["", "folder(my/images)", "imagenet 100", "folder('a'", "a-b-(", "imagenet-100(**{})"])
 def test_text_that_is_no_call(spec: str) -> None:
-    with pytest.raises(ValueError, match=r"^cannot read the data set .*; write a name, or a call") as error:
+    with pytest.raises(ValueError, match=r"^cannot read the dataset .*; write a name, or a call") as error:
         load_data(spec)
     assert repr(spec) in str(error.value)
 

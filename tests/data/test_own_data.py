@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import miniatures
 import pytest
 
 from bigain.data import load_data
+from helpers import miniatures
 
 
 def test_sub_folders_are_classes(tmp_path: Path) -> None:

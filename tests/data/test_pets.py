@@ -1,10 +1,10 @@
 from pathlib import Path
 
-import miniatures
 import pytest
 
 from bigain.data import load_data
 from bigain.data.pets import BREEDS
+from helpers import miniatures
 
 
 def test_reads_the_official_layout(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from doc_pages import PAGES, Page, alike, commands, compare, read_blocks, world
-from stand_ins import FILES, NOT_RUN, STAND_INS, Folders
+
+from helpers.doc_pages import PAGES, Page, alike, commands, compare, read_blocks, world
+from helpers.stand_ins import FILES, NOT_RUN, STAND_INS, Folders
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_a_block_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     ("text", "error", "words"),
     [
         ("```sh\nrm -rf build\n```\n", ValueError, "cannot run 'rm -rf build'"),
-        ("```sh\nbigain list operator\n```\n", AssertionError, "did you mean 'operators'"),
+        ("```sh\nbigain list operator\n```\n", AssertionError, "Did you mean 'operators'"),
         ("```python\nprint(1)\n```\n\n```text\n2\n```\n", AssertionError, "the page shows\n2\nbut what was printed"),
         ("```python\nprint(1)\nprint(2)\n```\n\n```text\n1\n```\n", AssertionError, "the page lacks the line\n2"),
         ("```text\n2\n```\n", ValueError, "needs a block before it"),

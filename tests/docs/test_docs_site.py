@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doc_pages import PAGES, ROOT
 
 import bigain
+from helpers.doc_pages import PAGES, ROOT
 
 DOCS = ROOT / "docs"
 CODE = re.compile(r"`([^`\n]+)`")
@@ -106,7 +106,7 @@ def test_files_that_pages_name_exist(path: Path) -> None:
 
 
 def named(path: str) -> Any:
-    """`bigain.tokens.plan.Assignment.queries` -> that function."""
+    """`bigain.tokens.plans.Assignment.queries` -> that function."""
     parts = path.split(".")
     for cut in range(len(parts), 0, -1):
         try:

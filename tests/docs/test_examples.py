@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from doc_pages import ROOT, run_bigain, run_script, world
+
+from helpers.doc_pages import ROOT, run_bigain, run_script, world
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SAYS = {

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from small_runs import copy, finish
+
+from helpers.small_runs import copy, finish
 
 
 @pytest.fixture(scope="session")

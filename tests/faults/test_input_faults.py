@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from input_world import World, pixels
 from PIL import Image
 
 import bigain
@@ -21,23 +20,24 @@ from bigain import DiffusionClassifier, GatedMerge, KVDownsample, KVSelect, SiTo
 from bigain.bench.speed import Bench
 from bigain.classify.policies import Exhaustive, Stages, parse_policy
 from bigain.classify.race import Race
-from bigain.classify.trials import check_steps, even_steps
+from bigain.classify.trials import check_timesteps, even_timesteps
 from bigain.data import load_data
 from bigain.data.dataset import Example
 from bigain.generation import Sampling
-from toys import points
+from helpers.input_world import World, pixels
+from helpers.toys import points
 
-OWN = SimpleNamespace(rounds=lambda board, deck: iter(()))
-SEED = "seed is an int from 0 to 2**63 - 1; got "
-DRAWN = "seed is an int from 0 to 2**31 - 1; got "
-WINDOW = "window is a cell size, an int from 2 or a pair (height, width); got "
-FACTOR = "factor is how many times coarser the keys' grid gets, an int from 1; got "
-IMAGE = "an image is a path, a PIL image, an array or a tensor; got "
+OWN = SimpleNamespace(rounds=lambda state, sampler: iter(()))
+SEED = "seed must be an int from 0 to 2**63 - 1, got "
+DRAWN = "seed must be an int from 0 to 2**31 - 1, got "
+WINDOW = "window must be a cell size, an int from 2 or a pair (height, width), got "
+FACTOR = "factor must be how many times coarser the keys' grid gets, an int from 1, got "
+IMAGE = "an image must be a path, a PIL image, an array or a tensor, got "
 POLICY = 'policy must be text such as "race(confidence=0.95)" or a policy, got '
-BATCH = 'batch_size is a number of rows from 1, or "auto"; got '
-GROUPS = 'groups is None, a number of rows from 1, "halves" or "input"; got '
-PROMPTS = 'prompts is a text with one {} for the class, like "a photo of a {}"; got '
-STEPS = 'trials are "even", "random", "informative" or a sequence of time steps; got '
+BATCH = 'batch_size must be a number of rows from 1, or "auto", got '
+GROUPS = 'groups must be None, a number of rows from 1, "cfg" or "input", got '
+PROMPTS = 'prompts must be a text with one {} for the class, like "a photo of a {}", got '
+STEPS = 'trials must be "even", "random", "informative" or a sequence of timesteps, got '
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +49,20 @@ Case = tuple[str, Callable[[World], Any], Any]  # name, call, and the words of t
 
 TYPE_ERRORS: list[Case] = [
     # operators
-    ("operator=5", lambda w: w.compress(5), "5 is not an operator; there are: "),
-    ("operator=None", lambda w: w.compress(None), "None is not an operator; there are: "),
+    ("operator=5", lambda w: w.compress(5), "5 is not an operator. Available: "),
+    ("operator=None", lambda w: w.compress(None), "None is not an operator. Available: "),
     ("operator a class", lambda w: w.compress(GatedMerge), "GatedMerge is the class of an operator; give"),
     ("operator a list", lambda w: w.compress(["todo(2)"]), "['todo(2)'] is not an operator"),
-    ("ratio a text", lambda w: GatedMerge("0.5"), "ratio is the share of tokens to remove, a number; got '0.5'"),
-    ("ratio a tensor", lambda w: GatedMerge(torch.tensor(0.5)), "a number; got tensor(0.5000)"),
+    ("ratio a text", lambda w: GatedMerge("0.5"), "ratio must be the share of tokens to remove, a number, got '0.5'"),
+    ("ratio a tensor", lambda w: GatedMerge(torch.tensor(0.5)), "a number, got tensor(0.5000)"),
     ("parse(5)", lambda w: bigain.parse(5), 'the operator must be text such as name(ratio=0.7, key="word"), got 5'),
     ("parse bytes", lambda w: bigain.parse(b"todo(2)"), "the operator must be text"),
     # where, reuse, groups, the model
-    ("where=5", lambda w: w.compress("todo(2)", where=5), "where is a Where, a function of a Site or text; got 5"),
+    ("where=5", lambda w: w.compress("todo(2)", where=5), "where must be a Where, a function of a Site or text, got 5"),
     ("where a class", lambda w: w.compress("todo(2)", where=Where), "where is a Where, a function of"),
-    ("level a float", lambda w: Where(level=1.0), "level is an int or several; got 1.0"),
-    ("index a text", lambda w: Where(index="1"), "index is an int or several; got '1'"),
-    ("index of bools", lambda w: Where(index=(True,)), "index is an int or several; got (True,)"),
+    ("level a float", lambda w: Where(downsample=1.0), "level must be an int or several, got 1.0"),
+    ("index a text", lambda w: Where(index="1"), "index must be an int or several, got '1'"),
+    ("index of bools", lambda w: Where(index=(True,)), "index must be an int or several, got (True,)"),
     ("only=5", lambda w: Where(only=5), "only is a function of a Site, got 5"),
     ("model=None", lambda w: bigain.compress(None, "todo(2)"), "NoneType is neither a model, nor what"),
     ("model a text", lambda w: bigain.compress("sd2", "todo(2)"), "str is neither a model, nor what"),
@@ -94,21 +94,21 @@ TYPE_ERRORS: list[Case] = [
 
 VALUE_ERRORS: list[Case] = [
     # operators
-    ("operator misspelt", lambda w: w.compress("tomé(0.5)"), "no operator 'tomé'; did you mean 'tome'?"),
+    ("operator misspelt", lambda w: w.compress("tomé(0.5)"), "unknown operator 'tomé'. Did you mean 'tome'?"),
     ("operator with code", lambda w: w.compress("todo(open('x'))"), "cannot read the operator"),
     ("ratio in percent", lambda w: w.compress("tome(50)"), "got 50; did you mean 0.5?"),
-    ("ratio NaN", lambda w: GatedMerge(float("nan")), "from 0 to below 1; got nan"),
+    ("ratio NaN", lambda w: GatedMerge(float("nan")), "in [0, 1), got nan"),
     ("window 2.0", lambda w: GatedMerge(0.5, window=2.0), WINDOW + "2.0"),
     ("window numpy 0", lambda w: GatedMerge(0.5, window=np.int64(0)), WINDOW + "0"),
     ("window an array", lambda w: GatedMerge(0.5, window=np.array([2, 2])), WINDOW + "array([2, 2])"),
     ("factor a float", lambda w: ToDo(2.0), FACTOR + "2.0"),
     ("factor numpy 0", lambda w: ToDo(np.int32(0)), FACTOR + "0"),
     ("factor a numpy bool", lambda w: ToDo(np.True_), FACTOR + "np.True_"),
-    ("scorer a list", lambda w: GatedMerge(0.5, scorer=["l1_norm"]), "no scorer ['l1_norm']; did you mean 'l1_norm'?"),
-    ("pattern a dict", lambda w: ToMe(0.5, pattern={}), "no pattern {}; there are: random, row"),
-    ("keep a text", lambda w: KVSelect("half"), "above 0 and up to 1; got 'half'"),
-    ("alpha a triple", lambda w: KVDownsample(2, (1, 2, 3)), "a pair (at high noise, at low noise); got"),
-    ("noise a list", lambda w: SiTo(0.5, noise=[0.1]), "a number from 0; got [0.1]"),
+    ("scorer a list", lambda w: GatedMerge(0.5, scorer=["l1_norm"]), "no scorer ['l1_norm']. Did you mean 'l1_norm'?"),
+    ("pattern a dict", lambda w: ToMe(0.5, pattern={}), "unknown pattern {}. Available: random, row"),
+    ("keep a text", lambda w: KVSelect("half"), "above 0 and up to 1, got 'half'"),
+    ("alpha a triple", lambda w: KVDownsample(2, (1, 2, 3)), "a pair (at high noise, at low noise), got"),
+    ("noise a list", lambda w: SiTo(0.5, noise=[0.1]), "a number from 0, got [0.1]"),
     ("tome seed 1.5", lambda w: ToMe(0.5, seed=1.5), DRAWN + "1.5"),
     ("tome seed 3.0", lambda w: ToMe(0.5, seed=3.0), DRAWN + "3.0"),
     ("tome seed a text", lambda w: ToMe(0.5, seed="3"), DRAWN + "'3'"),
@@ -117,21 +117,21 @@ VALUE_ERRORS: list[Case] = [
     # where, reuse, groups, the model
     ("where unread", lambda w: w.compress("todo(2)", where="part=down"), "cannot read the choice of sites"),
     ("where empty", lambda w: w.compress("todo(2)", where=lambda site: False), "matches no site of"),
-    ("module=5", lambda w: Where(module=5), "no module 5; there are: self, cross, mlp"),
-    ("no such level", lambda w: w.compress("todo(2)", where=Where(level=np.int64(9))), "no site at level 9"),
-    ("reuse a list", lambda w: w.compress("todo(2)", reuse=["stage"]), "reuse is None or \"stage\"; got ['stage']"),
+    ("module=5", lambda w: Where(module=5), "no module 5. Available: self, cross, mlp"),
+    ("no such level", lambda w: w.compress("todo(2)", where=Where(downsample=np.int64(9))), "no site at level 9"),
+    ("reuse a list", lambda w: w.compress("todo(2)", reuse=["stage"]), "reuse must be None or \"stage\", got ['stage']"),
     ("groups 0", lambda w: w.compress("tome(0.5)", groups=np.int64(0)), GROUPS),
     ("groups 2.0", lambda w: w.compress("tome(0.5)", groups=2.0), GROUPS + "2.0"),
     ("groups an array", lambda w: w.compress("tome(0.5)", groups=np.array([2, 2])), GROUPS + "array([2, 2])"),
     # the classifier
-    ("classes a text", lambda w: w.classifier("bag"), "needs two classes or more; got ['bag']"),
-    ("classes empty", lambda w: w.classifier([]), "needs two classes or more; got []"),
+    ("classes a text", lambda w: w.classifier("bag"), "needs two classes or more, got ['bag']"),
+    ("classes empty", lambda w: w.classifier([]), "needs two classes or more, got []"),
     ("class twice", lambda w: w.classifier([1, np.int64(1)]), "each class may come once; more than once came 1"),
     ("name and number", lambda w: DiffusionClassifier(w.bundled, ["bag", 8]), "'bag' and 8 are one class"),
     ("two synonyms", lambda w: DiffusionClassifier(w.pipeline, ["tench", "Tinca tinca"]), "and 'Tinca tinca' are one"),
-    ("class unknown", lambda w: DiffusionClassifier(w.bundled, ["bag", "boat"]), "no class 'boat'; did you mean"),
+    ("class unknown", lambda w: DiffusionClassifier(w.bundled, ["bag", "boat"]), "unknown class 'boat'; did you mean"),
     ("class number", lambda w: DiffusionClassifier(w.bundled, [0, -1]), "no class number -1; this model has 0..9"),
-    ("policy misspelt", lambda w: w.classifier(policy="rase"), "no policy 'rase'; did you mean 'race'?"),
+    ("policy misspelt", lambda w: w.classifier(policy="rase"), "unknown policy 'rase'. Did you mean 'race'?"),
     ("policy empty", lambda w: w.classifier(policy=""), "cannot read the policy ''"),
     ("prompts=None", lambda w: w.classifier(prompts=None), PROMPTS + "None"),
     ("prompts without {}", lambda w: w.classifier(prompts="a photo"), PROMPTS + "'a photo'"),
@@ -141,74 +141,74 @@ VALUE_ERRORS: list[Case] = [
     ("batch_size None", lambda w: w.classifier(batch_size=None), BATCH + "None"),
     ("batch_size a word", lambda w: w.classifier(batch_size="big"), BATCH + "'big'"),
     ("loss a list", lambda w: w.classifier(loss=["l2"]), "no loss ['l2']"),
-    ("loss misspelt", lambda w: w.classifier(loss="l3"), "no loss 'l3'; there are: l2, l1, huber"),
+    ("loss misspelt", lambda w: w.classifier(loss="l3"), "unknown loss 'l3'. Available: l2, l1, huber"),
     ("seed 1.5", lambda w: w.classifier(seed=1.5), SEED + "1.5"),
     ("seed a text", lambda w: w.classifier(seed="3"), SEED + "'3'"),
     ("seed True", lambda w: w.classifier(seed=True), SEED + "True"),
     ("seed None", lambda w: w.classifier(seed=None), SEED + "None"),
     ("seed -1", lambda w: w.classifier(seed=-1), SEED + "-1"),
     ("seed 2**80", lambda w: w.classifier(seed=2**80), SEED + str(2**80)),
-    ("trials=5", lambda w: w.classifier(trials=5), STEPS + "5"),
-    ("trials misspelt", lambda w: w.classifier(trials="evn"), STEPS + "'evn'"),
-    ("trials of texts", lambda w: w.classifier(trials=["25"]), "whole numbers from 0 to 999; got '25'"),
-    ("trials beyond", lambda w: w.classifier(trials=[1000]), "whole numbers from 0 to 999; got 1000"),
-    ("trials NaN", lambda w: w.classifier(trials=[float("nan")]), "whole numbers from 0 to 999; got nan"),
-    ("informative of none", lambda w: w.classifier(trials="informative"), "call classifier.choose_trials"),
+    ("trials=5", lambda w: w.classifier(timesteps=5), STEPS + "5"),
+    ("trials misspelt", lambda w: w.classifier(timesteps="evn"), STEPS + "'evn'"),
+    ("trials of texts", lambda w: w.classifier(timesteps=["25"]), "whole numbers from 0 to 999, got '25'"),
+    ("trials beyond", lambda w: w.classifier(timesteps=[1000]), "whole numbers from 0 to 999, got 1000"),
+    ("trials NaN", lambda w: w.classifier(timesteps=[float("nan")]), "whole numbers from 0 to 999, got nan"),
+    ("informative of none", lambda w: w.classifier(timesteps="informative"), "call classifier.choose_timesteps"),
     ("calibrate on three", lambda w: w.classifier().calibrate(points(3), [0, 1, 2]), "10 labelled images or more"),
     ("calibrate on one class", lambda w: w.classifier().calibrate(points(10), [1] * 10), "all 10 are 1"),
     ("labels too few", lambda w: w.classifier().calibrate(points(10), [1]), "got 10 images and 1 labels"),
-    ("label unknown", lambda w: w.classifier().choose_trials(points(10), [9] * 10), "no class 9; there are: 0, 1"),
+    ("label unknown", lambda w: w.classifier().choose_timesteps(points(10), [9] * 10), "no class 9. Available: 0, 1"),
     # policies
-    ("stages of floats", lambda w: Stages((5.0, 20), (5, 1)), "trials is a list of ints, one for each stage; got"),
-    ("stages of one", lambda w: Stages(5, 1), "trials is a list of ints, one for each stage; got 5"),
-    ("stages that fall", lambda w: Stages((20, 5), (5, 1)), "trials are cumulative and must rise; got (20, 5)"),
+    ("stages of floats", lambda w: Stages((5.0, 20), (5, 1)), "trials must be a list of ints, one for each stage, got"),
+    ("stages of one", lambda w: Stages(5, 1), "trials must be a list of ints, one for each stage, got 5"),
+    ("stages that fall", lambda w: Stages((20, 5), (5, 1)), "trials are cumulative and must rise, got (20, 5)"),
     ("stages uneven", lambda w: Stages((5, 20), (1,)), "stages need as many keep counts as trials"),
-    ("exhaustive 2.5", lambda w: Exhaustive(2.5), "trials is an int from 1; got 2.5"),
-    ("exhaustive beyond", lambda w: w.classifier(policy=Exhaustive(2000))(points(1)), "from 1 to 1000, the time steps"),
-    ("race sure", lambda w: Race(1.0), "confidence is a probability between 0 and 1; got 1.0"),
-    ("race in words", lambda w: parse_policy("race('0.9')"), "between 0 and 1; got '0.9'"),
-    ("race of floats", lambda w: Race(max_trials=20.0), "a race needs ints 2 <= first <= max_trials; got 3 and 20.0"),
+    ("exhaustive 2.5", lambda w: Exhaustive(2.5), "trials must be an int from 1, got 2.5"),
+    ("exhaustive beyond", lambda w: w.classifier(policy=Exhaustive(2000))(points(1)), "from 1 to 1000, the timesteps"),
+    ("race sure", lambda w: Race(1.0), "confidence must be a probability between 0 and 1, got 1.0"),
+    ("race in words", lambda w: parse_policy("race('0.9')"), "between 0 and 1, got '0.9'"),
+    ("race of floats", lambda w: Race(max_trials=20.0), "a race needs ints 2 <= first <= max_trials, got 3 and 20.0"),
     # images
     ("image missing", lambda w: pixels("no.png"), "cannot read no.png as an image"),
     ("image a folder", lambda w: pixels(Path(__file__).parent), "as an image: [Errno 21] Is a directory"),
     ("image a text file", lambda w: pixels(__file__), "cannot identify image file"),
     ("image of ints", lambda w: pixels(np.zeros((9, 9), int)), "if its values are 0 to 255, convert it to uint8"),
-    ("image of objects", lambda w: pixels(np.array([[None]])), "an array is uint8, or floats in [0, 1]; got object"),
-    ("image of texts", lambda w: pixels(np.array([["a"]])), "an array is uint8, or floats in [0, 1]; got <U1"),
+    ("image of objects", lambda w: pixels(np.array([[None]])), "an array must be uint8, or floats in [0, 1], got object"),
+    ("image of texts", lambda w: pixels(np.array([["a"]])), "an array must be uint8, or floats in [0, 1], got <U1"),
     ("floats to 255", lambda w: pixels(np.full((9, 9), 255.0)), "must be in [0, 1], got 255 to 255; divide it by 255"),
     ("floats from -1", lambda w: pixels(np.full((9, 9), -1.0)), "scale it to [0, 1], or give a float tensor"),
     ("NaN", lambda w: pixels(np.full((9, 9), np.nan)), "got NaN or infinite values"),
     ("no pixels", lambda w: pixels(np.zeros((0, 9), np.uint8)), "got uint8 (0, 9)"),
-    ("a batch", lambda w: pixels(np.zeros((1, 9, 9, 3), np.uint8)), "give a list of images; got a batch of shape"),
+    ("a batch", lambda w: pixels(np.zeros((1, 9, 9, 3), np.uint8)), "give a list of images, got a batch of shape"),
     ("five axes", lambda w: pixels(np.zeros((1,) * 5, np.uint8)), "got uint8 (1, 1, 1, 1, 1)"),
-    ("seven channels", lambda w: pixels(np.zeros((9, 9, 7), np.uint8)), "(h, w, 1 | 3 | 4); got uint8 (9, 9, 7)"),
+    ("seven channels", lambda w: pixels(np.zeros((9, 9, 7), np.uint8)), "(h, w, 1 | 3 | 4), got uint8 (9, 9, 7)"),
     ("tensor of another size", lambda w: pixels(torch.zeros(3, 9, 9)), "got (3, 9, 9): for another size give a path"),
     ("tensor to 255", lambda w: pixels(torch.full((3, 16, 16), 200.0)), "from 0 to 255 give image / 127.5 - 1"),
     ("tensor NaN", lambda w: pixels(torch.full((3, 16, 16), torch.nan)), "got NaN or infinite values"),
     ("mode F", lambda w: pixels(Image.new("F", (9, 9))), "mode F does not say which value is white"),
     # models, sampling, data, bench
-    ("load a typo", lambda w: bigain.load("fashion-unt"), "no bundled model 'fashion-unt'; did you mean"),
+    ("load a typo", lambda w: bigain.load("fashion-unt"), "unknown bundled model 'fashion-unt'; did you mean"),
     ("load=5", lambda w: bigain.load(5), "a bundled name, a folder or a Hub model ID, got 5"),
     ("load nothing", lambda w: bigain.load(""), "a bundled name, a folder or a Hub model ID, got ''"),
     ("load a long name", lambda w: bigain.load("a" * 5000), "a folder or a Hub model ID, got 'aaaa"),
     ("dtype a text", lambda w: bigain.load("fashion-dit", dtype="float16"), "such as torch.float16, got 'float16'"),
     ("dtype of ints", lambda w: bigain.load("fashion-dit", dtype=torch.int8), "such as torch.float16, got torch.int8"),
-    ("load a file", lambda w: bigain.load(Path(__file__)), "otherwise give a folder or a hub id"),
+    ("load a file", lambda w: bigain.load(Path(__file__)), "otherwise give a folder or a Hub model ID"),
     ("load an empty folder", lambda w: bigain.load(Path(__file__).parent), "holds neither a bigain model (bigain"),
     ("sampling seed", lambda w: Sampling(seed=1.5), SEED + "1.5"),
     ("sampling seed None", lambda w: Sampling(seed=None), SEED + "None"),
-    ("sampling steps", lambda w: Sampling(steps=2.5), "steps is an int from 1; got 2.5"),
-    ("guidance a text", lambda w: Sampling(guidance="4"), "guidance is a number from 0 (1 means none); got '4'"),
-    ("guidance NaN", lambda w: Sampling(guidance=float("nan")), "guidance is a number from 0 (1 means none); got nan"),
-    ("subset of none", lambda w: w.data.subset(0), "has 1 to 20 images; got 0"),
-    ("subset 2.0", lambda w: w.data.subset(2.0), "has 1 to 20 images; got 2.0"),
+    ("sampling steps", lambda w: Sampling(num_inference_steps=2.5), "num_inference_steps must be an int of at least 1, got 2.5"),
+    ("guidance a text", lambda w: Sampling(guidance_scale="4"), "guidance_scale must be a number of at least 0 (1 means none), got '4'"),
+    ("guidance NaN", lambda w: Sampling(guidance_scale=float("nan")), "guidance_scale must be a number of at least 0 (1 means none), got nan"),
+    ("subset of none", lambda w: w.data.subset(0), "has 1 to 20 images, got 0"),
+    ("subset 2.0", lambda w: w.data.subset(2.0), "has 1 to 20 images, got 2.0"),
     ("subset seed", lambda w: w.data.subset(2, seed="0"), SEED + "'0'"),
-    ("data misspelt", lambda w: load_data("fashion-smaple"), "did you mean 'fashion-sample'?"),
-    ("data without quotes", lambda w: load_data("folder(my/images)"), "cannot read the data set 'folder(my/images)'"),
+    ("data misspelt", lambda w: load_data("fashion-smaple"), "Did you mean 'fashion-sample'?"),
+    ("data without quotes", lambda w: load_data("folder(my/images)"), "cannot read the dataset 'folder(my/images)'"),
     ("data of one label", lambda w: replace(w.data, examples=[Example("a", None, (99,))]), "not one label from 0 to 9"),
     ("bench rounds", lambda w: Bench(rounds="7"), "rounds must be an int from 1, got '7'"),
-    ("candidates 2.5", lambda w: even_steps(1000, 2.5), "the time steps of the model; got 2.5"),
-    ("trials of none", lambda w: even_steps(1000, 0), "from 1 to 1000, the time steps of the model; got 0"),
+    ("candidates 2.5", lambda w: even_timesteps(1000, 2.5), "the timesteps of the model, got 2.5"),
+    ("trials of none", lambda w: even_timesteps(1000, 0), "from 1 to 1000, the timesteps of the model, got 0"),
 ]  # fmt: skip
 
 
@@ -238,7 +238,7 @@ WORKS: list[Case] = [
     ("numpy alpha", lambda w: bigain.spec(KVDownsample(2, np.float32(0.5))), "kv_downsample(alpha=0.5)"),
     ("numpy noise", lambda w: bigain.spec(SiTo(0.5, noise=np.float32(0.5))), "sito(ratio=0.5, noise=0.5)"),
     ("numpy seed of tome", lambda w: bigain.spec(ToMe(0.5, seed=np.int64(3))), "tome(ratio=0.5, seed=3)"),
-    ("numpy level", lambda w: repr(Where(level=np.int64(1)).level), "1"),
+    ("numpy level", lambda w: repr(Where(downsample=np.int64(1)).downsample), "1"),
     ("numpy indices", lambda w: repr(Where(index=np.arange(2)).index), "(0, 1)"),
     ("a generator of tokens", lambda w: Where(tokens=(n for n in (16, 64))).tokens, (16, 64)),
     ("a range of indices", lambda w: Where(index=range(3)).index, range(3)),
@@ -256,8 +256,8 @@ WORKS: list[Case] = [
     ("numpy batch size", lambda w: type(w.classifier(batch_size=np.int32(8)).batch_size), int),
     ("numpy seed", lambda w: w.classifier(seed=np.uint64(7)).seed, 7),
     ("largest seed", lambda w: w.classifier(seed=2**63 - 1).seed, 2**63 - 1),
-    ("trials of an array", lambda w: w.classifier(trials=np.array([25, 75])).trials, (25, 75)),
-    ("trials of a tensor", lambda w: check_steps(torch.tensor([25, 75]), 1000), (25, 75)),
+    ("trials of an array", lambda w: w.classifier(timesteps=np.array([25, 75])).timesteps, (25, 75)),
+    ("trials of a tensor", lambda w: check_timesteps(torch.tensor([25, 75]), 1000), (25, 75)),
     ("a pipeline as denoiser", lambda w: DiffusionClassifier(w.pipeline, [0, "goldfish"]).classes, (0, "goldfish")),
     ("numpy sampling", lambda w: repr(Sampling(np.int64(9), seed=np.int8(2))), repr(Sampling(9, seed=2))),
     ("numpy subset", lambda w: len(w.data.subset(np.int64(3), seed=np.int64(1))), 3),

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
-from small_runs import check, state
 
-from bigain.bench.runner import FILE
+from bigain.experiments.runner import FILE
+from helpers.small_runs import check, state
 
 DAMAGED = "is a damaged record ({why}); restore it from a copy, or delete it and run again"
 FOREIGN = "is not a record of bigain ({why}) and is left as it is; give a run folder or its record, or let the run"

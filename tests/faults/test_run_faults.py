@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import invoke
 from safetensors.torch import load_file, save_file
-from small_runs import check, state, write_experiment
 
-from bigain.bench.runner import FILE
-from own_files import forgetting
+from bigain.experiments.runner import FILE
+from helpers.commands import invoke
+from helpers.own_files import forgetting
+from helpers.small_runs import check, state, write_experiment
 
 LOADED = {
     "exit": ("import sys\nsys.exit(0)", 2, "{path}, line 2: SystemExit: 0; a file to load must not end the program"),
@@ -156,30 +156,32 @@ WRONG = {
     "": "title is missing",
     HEAD: "rows is missing",
     HEAD + "rows = []": "an experiment has [[rows]], one or more",
-    HEAD + "rows = 3": "rows is a list of tables, each under [[rows]]; got 3",
-    HEAD + "colour = 3\n" + ROW: "no key of an experiment 'colour'",
-    HEAD + "generate = 3\n" + ROW: "generate must be a table, [generate] with a count; got 3",
+    HEAD + "rows = 3": "rows must be a list of tables, each under [[rows]], got 3",
+    HEAD + "colour = 3\n" + ROW: "unknown key of an experiment 'colour'",
+    HEAD + "generate = 3\n" + ROW: "generate must be a table, [generate] with a count, got 3",
     HEAD + "[generate]\nsteps = 3\n" + ROW: "[generate] needs a count",
-    HEAD + "[generate]\ncount = 0\n" + ROW: "count is a number of images from 1; got 0",
-    HEAD + "[generate]\ncount = 4\nsteps = 'x'\n" + ROW: "steps is an int from 1; got 'x'",
-    HEAD + "[generate]\ncount = 4\nguidance = 'x'\n" + ROW: "guidance must be a number; got 'x'",
-    HEAD + "[generate]\ncount = 4\nguidance = nan\n" + ROW: "guidance is a number from 0 (1 means none); got nan",
-    HEAD + "[generate]\ncount = 4\nfeatures = 3\n" + ROW: "features must be a name; got 3",
-    HEAD + "[generate]\ncount = 4\nscheduler = 3\n" + ROW: "scheduler must be a name; got 3",
-    HEAD + "[generate]\ncount = 3\nfeatures = 'fashion-features'\n" + ROW: "needs a count of four or more; got 3",
-    HEAD + "trials = [1, 'x']\n" + ROW: "trials as a list must be whole numbers, the timesteps; got [1, 'x']",
-    HEAD + "seed = 'x'\n" + ROW: "seed is an int; got 'x'",
+    HEAD + "[generate]\ncount = 0\n" + ROW: "count must be a number of images from 1, got 0",
+    HEAD + "[generate]\ncount = 4\nsteps = 'x'\n" + ROW: "num_inference_steps must be an int of at least 1, got 'x'",
+    HEAD + "[generate]\ncount = 4\nguidance = 'x'\n" + ROW: "guidance must be a number, got 'x'",
+    HEAD
+    + "[generate]\ncount = 4\nguidance = nan\n"
+    + ROW: "guidance_scale must be a number of at least 0 (1 means none), got nan",
+    HEAD + "[generate]\ncount = 4\nfeatures = 3\n" + ROW: "features must be a name, got 3",
+    HEAD + "[generate]\ncount = 4\nscheduler = 3\n" + ROW: "scheduler must be a name, got 3",
+    HEAD + "[generate]\ncount = 3\nfeatures = 'fashion-features'\n" + ROW: "needs a count of four or more, got 3",
+    HEAD + "trials = [1, 'x']\n" + ROW: "trials as a list must be whole numbers, the timesteps, got [1, 'x']",
+    HEAD + "seed = 'x'\n" + ROW: "seed must be an int, got 'x'",
     HEAD + "load = 3\n" + ROW: "load is a list of Python files",
-    HEAD + "paper = 3\n" + ROW: "paper is a list of tables, each under [[paper]]; got 3",
-    HEAD + "policy = 'exhaustiv(1)'\n" + ROW: "no policy 'exhaustiv'; did you mean 'exhaustive'",
-    HEAD + ROW + "n = 'x'": "name must be a text and n a whole number; got the row",
-    HEAD + ROW + "name = 3": "name must be a text and n a whole number; got the row",
+    HEAD + "paper = 3\n" + ROW: "paper must be a list of tables, each under [[paper]], got 3",
+    HEAD + "policy = 'exhaustiv(1)'\n" + ROW: "unknown policy 'exhaustiv'. Did you mean 'exhaustive'",
+    HEAD + ROW + "n = 'x'": "name must be a text and n a whole number, got the row",
+    HEAD + ROW + "name = 3": "name must be a text and n a whole number, got the row",
     HEAD + ROW + "n = -1": "the task classify needs n, the number of images",
-    HEAD + ROW + "tasks = ['sing']": "no task 'sing'; there are: classify, generate",
+    HEAD + ROW + "tasks = ['sing']": "unknown task 'sing'. Available: classify, generate",
     HEAD + ROW + ROW: "two rows are called 'none'; give them names",
-    HEAD + "[[rows]]\noperator = 'todo(2)'\nwhere = 3": "where must be a text, such as \"part='down'\"; got 3",
-    HEAD + "[[rows]]\noperator = 'todo(2)'\nreuse = 'x'": "reuse is None or \"stage\"; got 'x'",
-    HEAD + "[[rows]]\noperator = 'tood(2)'": "no operator 'tood'; did you mean 'todo'",
+    HEAD + "[[rows]]\noperator = 'todo(2)'\nwhere = 3": "where must be a text, such as \"part='down'\", got 3",
+    HEAD + "[[rows]]\noperator = 'todo(2)'\nreuse = 'x'": "reuse must be None or \"stage\", got 'x'",
+    HEAD + "[[rows]]\noperator = 'tood(2)'": "unknown operator 'tood'. Did you mean 'todo'",
     HEAD + "[[rows]]\noperator = 'todo(factor={f})'\nf = []": "a list of values is swept, got []",
     HEAD + "[[rows]]\noperator = 'todo(factor={g})'\nf = [2]": "sweeps ['f'] but its braces are ['g']",
     HEAD + "[[rows]]\nname = 'x'\nattach = [3]": "attach is a list of tables with an operator each",

@@ -77,11 +77,11 @@ def test_the_bias_of_halves_is_that_of_few_images() -> None:
 
 
 def test_frechet_needs_features() -> None:
-    with pytest.raises(ValueError, match="features are of one width in both sets; got 2 and 4"):
+    with pytest.raises(ValueError, match="features must be of one width in both sets, got 2 and 4"):
         frechet_distance(np.zeros((3, 2)), np.zeros((3, 4)))
-    with pytest.raises(ValueError, match=r"features are \(n, d\); got \(3,\)"):
+    with pytest.raises(ValueError, match=r"features must be \(n, d\), got \(3,\)"):
         moments(np.zeros(3))
-    with pytest.raises(ValueError, match="two images or more; got 1"):
+    with pytest.raises(ValueError, match="two images or more, got 1"):
         frechet_distance(np.zeros((1, 2)), np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="four images and two repeats or more; got 3 and 20"):
+    with pytest.raises(ValueError, match="four images and two repeats or more, got 3 and 20"):
         frechet_spread(np.zeros((3, 2)), np.zeros((3, 2)))

@@ -64,7 +64,7 @@ def test_bootstrap_of_a_constant_has_no_width() -> None:
 
 @pytest.mark.parametrize(
     ("values", "text"),
-    [(np.zeros((2, 2)), r"two images or more; got shape \(2, 2\)"), (np.array([1, np.nan]), r"\[1\]")],
+    [(np.zeros((2, 2)), r"two images or more, got shape \(2, 2\)"), (np.array([1, np.nan]), r"\[1\]")],
 )
 def test_bootstrap_needs_finite_values(values: np.ndarray, text: str) -> None:
     with pytest.raises(ValueError, match=text):

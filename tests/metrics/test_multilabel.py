@@ -91,7 +91,7 @@ def test_errors_say_what_came() -> None:
     good = labels[:1]
     with pytest.raises(ValueError, match="1 of 2 images have no label, the first is 1; leave them out"):
         top1_precision(np.zeros(2, int), labels)
-    with pytest.raises(ValueError, match=r"true where an image has a class; got int64 \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"true where an image has a class, got int64 \(1, 2\)"):
         ranking_precision(np.array([[0, 1]]), good.astype(np.int64))
     with pytest.raises(ValueError, match=r"each of 2 classes once .* got shape \(1, 2\) with values 1 to 1"):
         ranking_precision(np.array([[1, 1]]), good)

@@ -98,5 +98,5 @@ def test_silence_is_the_rounding_of_8_bits() -> None:
 
 
 def test_sizes_match() -> None:
-    with pytest.raises(ValueError, match="at one image size; got 64 and 256 pixels in 7 and 12 rings"):
+    with pytest.raises(ValueError, match="at one image size, got 64 and 256 pixels in 7 and 12 rings"):
         spectral_distance(radial_spectrum(noise(0, 1, 1, 8, 8)), radial_spectrum(noise(0, 1, 1, 16, 16)))

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from operator_examples import call, tokens
 
-import references
 from bigain.operators import GatedMerge, KVDownsample, SiTo, ToMe
 from bigain.tokens.draws import branch, draw_bits
 from bigain.tokens.grid import Grid
 from bigain.tokens.scores import SCORERS
+from helpers import references
+from helpers.operator_examples import call, tokens
 
 LENGTHS = torch.tensor(
     [
@@ -102,15 +102,15 @@ def groups(operator, draw=0, site=0):
 
 
 def test_shared_pattern_is_the_same_for_any_draw_and_site():
-    operator = ToMe(0.5, pattern="shared", seed=1)
-    assert not operator.draws
+    operator = ToMe(0.5, pattern="fixed", seed=1)
+    assert not operator.stochastic
     for draw, site in [(0, 0), (1, 0), (10**6, 0), (0, 7), (3, 3)]:
         assert torch.equal(groups(operator, draw, site), groups(operator))
 
 
 def test_random_pattern_differs_between_draws_sites_and_seeds_and_repeats():
     operator = ToMe(0.5)
-    assert operator.draws
+    assert operator.stochastic
     drawn = [groups(operator), groups(operator, draw=1), groups(operator, site=1), groups(ToMe(0.5, seed=1))]
     for number, first in enumerate(drawn):
         assert all(not torch.equal(first, second) for second in drawn[:number])
@@ -118,7 +118,7 @@ def test_random_pattern_differs_between_draws_sites_and_seeds_and_repeats():
 
 
 def test_shared_pattern_differs_between_seeds():
-    first, second = (groups(ToMe(0.5, pattern="shared", seed=seed)) for seed in (0, 1))
+    first, second = (groups(ToMe(0.5, pattern="fixed", seed=seed)) for seed in (0, 1))
     assert not torch.equal(first, second)
 
 
@@ -139,14 +139,14 @@ def test_rows_of_a_batch_share_the_drawn_pattern():
 
 def test_sito_without_noise_does_not_draw():
     operator = SiTo(0.5, noise=0)
-    assert not operator.draws
+    assert not operator.stochastic
     assert torch.equal(groups(operator, draw=1, site=4), groups(operator))
     assert torch.equal(groups(SiTo(0.5, noise=0, seed=5)), groups(operator))
 
 
 def test_sito_with_noise_draws():
     operator = SiTo(0.5, noise=50.0)
-    assert operator.draws
+    assert operator.stochastic
     drawn = [groups(operator), groups(operator, draw=1), groups(operator, site=1)]
     assert not torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
@@ -159,7 +159,7 @@ def test_sito_copies_tokens_that_are_kept():
     plan = SiTo(0.6).plan(x, call(grid))
     kept = x.gather(1, plan.keep[..., None].expand(-1, -1, x.shape[-1]))
     assert torch.equal(plan.queries(x), kept)
-    restored = plan.restore(plan.queries(x))
+    restored = plan.unmerge(plan.queries(x))
     assert torch.equal(restored.gather(1, plan.keep[..., None].expand_as(kept)), kept)
 
 
@@ -173,8 +173,8 @@ def test_schedule_starts_at_high_noise():
 
 def test_a_pattern_for_each_row():
     grid = Grid(8, 8)
-    operator = ToMe(0.75, pattern="row", seed=2)
-    assert operator.draws
+    operator = ToMe(0.75, pattern="per_row", seed=2)
+    assert operator.stochastic
     x = tokens(grid)[:1].expand(3, -1, -1)
     plan = operator.plan(x, call(grid, rows=3, draw=5, site=1))
     places = draw_bits(2, branch(torch.tensor([5]), torch.arange(3)), 1, 16) % 4

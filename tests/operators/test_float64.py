@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from operator_examples import GRIDS, SPECS, call, outputs, tokens
 
 from bigain.operators import GatedMerge, KVSelect, parse
 from bigain.tokens.grid import Grid
 from bigain.tokens.scores import SCORERS
+from helpers.operator_examples import GRIDS, SPECS, call, outputs, tokens
 
 GRID = Grid(6, 8)
 

@@ -2,7 +2,11 @@
 
 import pytest
 import torch
-from operator_examples import (
+
+from bigain.operators import OPERATORS, parse
+from bigain.tokens.grid import Grid
+from bigain.tokens.plans import Assignment, Identity, Pooled
+from helpers.operator_examples import (
     AVERAGING,
     EXAMPLES,
     GRIDS,
@@ -18,10 +22,6 @@ from operator_examples import (
     same,
     tokens,
 )  # fmt: skip
-
-from bigain.operators import OPERATORS, parse
-from bigain.tokens.grid import Grid
-from bigain.tokens.plan import Assignment, Identity, Pooled
 
 every_grid = pytest.mark.parametrize("grid", GRIDS, ids=str)
 two_grids = pytest.mark.parametrize("grid", [Grid(6, 8), Grid(7, 5)], ids=str)
@@ -40,10 +40,12 @@ def test_every_operator_has_examples():
 @every_spec
 def test_operator_says_what_it_is(text):
     operator = parse(text)
-    assert all(type(value) is bool for value in (operator.looks, operator.shortens, operator.draws))
+    assert all(
+        type(value) is bool for value in (operator.data_dependent, operator.reduces_queries, operator.stochastic)
+    )
     assert hash(operator) == hash(parse(text))
     with pytest.raises(AttributeError):
-        operator.looks = not operator.looks
+        operator.data_dependent = not operator.data_dependent
 
 
 @every_grid
@@ -53,7 +55,7 @@ def test_neutral_setting_is_the_identity(text, grid):
     plan = parse(text).plan(x, call(grid))
     assert isinstance(plan, Identity)
     assert plan.queries(x) is x
-    assert plan.restore(x) is x
+    assert plan.unmerge(x) is x
     assert plan.context(x) is None
     assert plan.key_bias(x) is None
 
@@ -65,13 +67,13 @@ def test_example_compresses(text, grid):
     operator = parse(text)
     plan = operator.plan(x, call(grid))
     queries, context = plan.queries(x), plan.context(x)
-    if operator.shortens:
+    if operator.reduces_queries:
         assert queries.shape == (ROWS, grid.tokens - removed_tokens(operator, grid), 5)
         assert context is None
     else:
         assert torch.equal(queries, x)
         assert context.shape == (ROWS, key_count(operator, grid), 5)
-    assert plan.restore(queries).shape == x.shape
+    assert plan.unmerge(queries).shape == x.shape
     assert max(queries.shape[1], 0 if context is None else context.shape[1]) <= grid.tokens
 
 
@@ -94,9 +96,9 @@ def test_merging_undoes_unmerging(text, grid):
     numbers = torch.Generator().manual_seed(1)
     shape = (*plan.size.shape, 4)
     whole = torch.randint(-9, 9, shape, generator=numbers).float()
-    assert torch.equal(plan.queries(plan.restore(whole)), whole)
+    assert torch.equal(plan.queries(plan.unmerge(whole)), whole)
     real = torch.randn(shape, generator=numbers)
-    torch.testing.assert_close(plan.queries(plan.restore(real)), real, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(plan.queries(plan.unmerge(real)), real, rtol=1e-5, atol=1e-6)
 
 
 @every_grid
@@ -249,7 +251,7 @@ def test_a_plan_serves_other_channels(text):
     grid = Grid(6, 8)
     plan = parse(text).plan(tokens(grid), call(grid))
     wide = tokens(grid, channels=7, seed=4)
-    assert plan.restore(plan.queries(wide)).shape == wide.shape
+    assert plan.unmerge(plan.queries(wide)).shape == wide.shape
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
@@ -283,7 +285,7 @@ def test_global_generator_is_not_touched(text):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("text", [text for text in SPECS if not parse(text).draws])
+@pytest.mark.parametrize("text", [text for text in SPECS if not parse(text).stochastic])
 def test_the_draw_matters_only_to_operators_that_draw(text):
     grid = Grid(6, 8)
     x = tokens(grid)
@@ -293,7 +295,7 @@ def test_the_draw_matters_only_to_operators_that_draw(text):
 
 
 @pytest.mark.parametrize("axis", ["draw", "site"])
-@pytest.mark.parametrize("text", [text for text in SPECS if parse(text).draws])
+@pytest.mark.parametrize("text", [text for text in SPECS if parse(text).stochastic])
 def test_operators_that_draw_differ_between_draws_and_sites(text, axis):
     grid = Grid(9, 11)
     x = tokens(grid)
@@ -301,7 +303,7 @@ def test_operators_that_draw_differ_between_draws_and_sites(text, axis):
     assert any(not torch.equal(plan.group, plans[0].group) for plan in plans)
 
 
-@pytest.mark.parametrize("text", [text for text in SPECS if not parse(text).looks])
+@pytest.mark.parametrize("text", [text for text in SPECS if not parse(text).data_dependent])
 def test_operators_that_do_not_look_plan_without_the_tokens(text):
     grid = Grid(6, 8)
     x = tokens(grid)

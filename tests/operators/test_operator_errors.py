@@ -4,7 +4,6 @@ import re
 
 import pytest
 import torch
-from operator_examples import call, tokens
 
 from bigain.operators import (
     OPERATORS,
@@ -21,6 +20,7 @@ from bigain.operators import (
 from bigain.operators.base import check_cells
 from bigain.tokens.grid import Grid, Window
 from bigain.tokens.scores import SCORERS
+from helpers.operator_examples import call, tokens
 
 every_merge = pytest.mark.parametrize("operator", [GatedMerge, BlockMerge, ToMe, SiTo])
 every_pool = pytest.mark.parametrize("operator", [KVDownsample, ToDo, AvgPool])
@@ -33,7 +33,7 @@ def plan(operator, grid, **where):
 @every_merge
 @pytest.mark.parametrize("ratio", [-0.1, 1, 1.5, float("nan"), float("inf")])
 def test_ratio_out_of_range(operator, ratio):
-    text = rf"ratio is the share of tokens to remove, from 0 to below 1; got {ratio}$"
+    text = rf"ratio must be in \[0, 1\), got {ratio}$"
     with pytest.raises(ValueError, match=text):
         operator(ratio)
 
@@ -41,7 +41,7 @@ def test_ratio_out_of_range(operator, ratio):
 @every_merge
 @pytest.mark.parametrize("ratio", ["0.5", None, True, [0.5]])
 def test_ratio_that_is_no_number(operator, ratio):
-    text = re.escape(f"ratio is the share of tokens to remove, a number; got {ratio!r}")
+    text = re.escape(f"ratio must be the share of tokens to remove, a number, got {ratio!r}")
     with pytest.raises(TypeError, match=text):
         operator(ratio)
 
@@ -73,7 +73,7 @@ def test_the_largest_ratio_that_is_named_is_allowed(window):
     "window", [0, 1, -2, True, 2.0, "2", None, (1, 1), (0, 2), (2, -1), (2,), (2, 2, 2), (2, 1.5), [2, 2]], ids=str
 )
 def test_window_that_is_none(operator, window):
-    text = re.escape(f"window is a cell size, an int from 2 or a pair (height, width); got {window!r}")
+    text = re.escape(f"window must be a cell size, an int from 2 or a pair (height, width), got {window!r}")
     with pytest.raises(ValueError, match=text):
         operator(0.5, window=window)
 
@@ -123,7 +123,7 @@ def test_block_merge_with_more_tiles_than_an_odd_grid_has(grid, ratio, merged, t
 @every_pool
 @pytest.mark.parametrize("factor", [0, -1, 2.0, "2", None, True, (2, 2)], ids=str)
 def test_factor_that_is_none(operator, factor):
-    text = re.escape(f"factor is how many times coarser the keys' grid gets, an int from 1; got {factor!r}")
+    text = re.escape(f"factor must be how many times coarser the keys' grid gets, an int from 1, got {factor!r}")
     with pytest.raises(ValueError, match=text):
         operator(factor)
 
@@ -140,13 +140,13 @@ def test_factor_larger_than_the_grid(operator):
     "alpha", ["0.9", None, True, (0.8,), (0.8, 1.0, 1.2), (0.8, "1"), [0.8, 1.2], float("nan"), float("inf")], ids=str
 )
 def test_alpha_that_is_none(alpha):
-    text = re.escape(f"alpha is a number or a pair (at high noise, at low noise); got {alpha!r}")
+    text = re.escape(f"alpha must be a number or a pair (at high noise, at low noise), got {alpha!r}")
     with pytest.raises(ValueError, match=text):
         KVDownsample(alpha=alpha)
 
 
 def test_alpha_schedule_without_time_step():
-    text = re.escape("alpha=(0.8, 1.2) is a schedule over t, but the model was called without a time step")
+    text = re.escape("alpha=(0.8, 1.2) is a schedule over t, but the model was called without a timestep")
     with pytest.raises(ValueError, match=text):
         plan(KVDownsample(alpha=(0.8, 1.2)), Grid(4, 4), t=None)
     assert plan(KVDownsample(alpha=0.8), Grid(4, 4), t=None).alpha == 0.8
@@ -154,14 +154,14 @@ def test_alpha_schedule_without_time_step():
 
 @pytest.mark.parametrize("keep", [0, -0.5, 1.01, "0.5", True, None, float("nan")])
 def test_keep_out_of_range(keep):
-    text = re.escape(f"keep is the share of keys to keep, above 0 and up to 1; got {keep!r}")
+    text = re.escape(f"keep must be the share of keys to keep, above 0 and up to 1, got {keep!r}")
     with pytest.raises(ValueError, match=text):
         KVSelect(keep)
 
 
 @pytest.mark.parametrize("noise", [-0.1, "0.1", None, True, float("nan")])
 def test_noise_out_of_range(noise):
-    text = re.escape(f"noise is the deviation of the noise on the scores, a number from 0; got {noise!r}")
+    text = re.escape(f"noise must be the deviation of the noise on the scores, a number from 0, got {noise!r}")
     with pytest.raises(ValueError, match=text):
         SiTo(0.5, noise=noise)
 
@@ -169,27 +169,27 @@ def test_noise_out_of_range(noise):
 @pytest.mark.parametrize("operator", [ToMe, SiTo])
 @pytest.mark.parametrize("seed", [-1, 2**31, 1.0, "1", True, None])
 def test_seed_out_of_range(operator, seed):
-    with pytest.raises(ValueError, match=re.escape(f"seed is an int from 0 to 2**31 - 1; got {seed!r}")):
+    with pytest.raises(ValueError, match=re.escape(f"seed must be an int from 0 to 2**31 - 1, got {seed!r}")):
         operator(0.5, seed=seed)
 
 
 @every_merge
 @pytest.mark.parametrize("value", [1, 0, "yes", None])
 def test_weighted_is_a_flag(operator, value):
-    with pytest.raises(TypeError, match=f"weighted is True or False; got {value!r}"):
+    with pytest.raises(TypeError, match=f"weighted must be True or False, got {value!r}"):
         operator(0.5, weighted=value)
 
 
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: ToMe(0.5, pattern="randon"), "no pattern 'randon'; did you mean 'random'?"),
-        (lambda: GatedMerge(0.5, anchor="lower"), "no anchor 'lower'; did you mean 'lowest'?"),
-        (lambda: BlockMerge(0.5, tile="median"), "no tile score 'median'; did you mean 'mean'?"),
-        (lambda: KVSelect(0.5, prefer="smoth"), "no preference 'smoth'; did you mean 'smooth'?"),
-        (lambda: GatedMerge(0.5, scorer="laplacian"), "no scorer 'laplacian'; did you mean 'laplacian_l"),
-        (lambda: BlockMerge(0.5, scorer="l2norm"), "no scorer 'l2norm'; did you mean 'l2_norm'?"),
-        (lambda: KVSelect(0.5, scorer="dft"), "no scorer 'dft'"),
+        (lambda: ToMe(0.5, pattern="randon"), "unknown pattern 'randon'. Did you mean 'random'?"),
+        (lambda: GatedMerge(0.5, anchor="lower"), "unknown anchor 'lower'. Did you mean 'lowest'?"),
+        (lambda: BlockMerge(0.5, tile="median"), "unknown tile score 'median'. Did you mean 'mean'?"),
+        (lambda: KVSelect(0.5, prefer="smoth"), "unknown preference 'smoth'. Did you mean 'smooth'?"),
+        (lambda: GatedMerge(0.5, scorer="laplacian"), "unknown scorer 'laplacian'. Did you mean 'laplacian_l"),
+        (lambda: BlockMerge(0.5, scorer="l2norm"), "unknown scorer 'l2norm'. Did you mean 'l2_norm'?"),
+        (lambda: KVSelect(0.5, scorer="dft"), "unknown scorer 'dft'"),
     ],
 )
 def test_unknown_choice_suggests_the_nearest(make, text):
@@ -217,23 +217,23 @@ def test_unknown_choice_lists_all_choices(make, choices):
 
 
 def test_scorer_by_name():
-    with pytest.raises(KeyError, match="no scorer 'l1norm'; did you mean 'l1_norm'"):
+    with pytest.raises(KeyError, match="unknown scorer 'l1norm'. Did you mean 'l1_norm'"):
         SCORERS["l1norm"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gated_merg(0.5)", "no operator 'gated_merg'; did you mean 'gated_merge'? There are: "),
-        ("gated_merge(ratoi=0.5)", "no gated_merge parameter 'ratoi'; did you mean 'ratio'? There are: ratio, "),
+        ("gated_merg(0.5)", "unknown operator 'gated_merg'. Did you mean 'gated_merge'? Available: "),
+        ("gated_merge(ratoi=0.5)", "unknown gated_merge parameter 'ratoi'. Did you mean 'ratio'? Available: ratio, "),
         ("gated_merge()", "gated_merge takes ratio, window=2, scorer='laplacian_l1', anchor='lowest', match="),
         ("gated_merge", "weighted=False: missing a required argument: 'ratio'"),
         ("todo(2, 3)", "todo takes factor=2: too many positional arguments"),
         ("todo(2, factor=3)", "todo takes factor=2: multiple values for argument 'factor'"),
-        ("gated_merge(70)", "from 0 to below 1; got 70; did you mean 0.7?"),
+        ("gated_merge(70)", "in [0, 1), got 70; did you mean 0.7?"),
         ("my_merge(0.5)", "one of your own comes with its file: `bigain --load FILE COMMAND`"),
         ("gated_merge(0.9)", "ratio 0.9 is more than 0.75, the largest"),
-        ("gated_merge('a')", "ratio is the share of tokens to remove, a number; got 'a'"),
+        ("gated_merge('a')", "ratio must be the share of tokens to remove, a number, got 'a'"),
     ],
 )
 def test_texts_with_wrong_names_or_values(text, message):

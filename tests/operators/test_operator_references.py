@@ -2,9 +2,7 @@
 
 import pytest
 import torch
-from operator_examples import GRIDS, call, tokens
 
-import references
 from bigain.operators import (
     OPERATORS,
     AvgPool,
@@ -19,6 +17,8 @@ from bigain.operators import (
 from bigain.tokens.draws import draw_bits, draw_normal
 from bigain.tokens.grid import Grid
 from bigain.tokens.scores import SCORERS
+from helpers import references
+from helpers.operator_examples import GRIDS, call, tokens
 
 RATIOS = [0.0, 0.1, 0.3, 0.5, 0.7, 0.75]
 WINDOWS = [2, 3, (1, 2)]
@@ -32,7 +32,7 @@ def check_merge(operator, x, where, expected):
     plan = operator.plan(x, where)
     merged = plan.queries(x)
     torch.testing.assert_close(merged.double(), expected.tokens, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(plan.restore(merged).double(), expected.restored, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(plan.unmerge(merged).double(), expected.restored, rtol=1e-5, atol=1e-5)
 
 
 def check_context(operator, x, where, expected):
@@ -163,4 +163,4 @@ def test_tome_corner_agrees_with_tomesd(ratio, grid):
         x, grid.width, grid.height, 2, 2, removed, no_rand=True
     )
     plan = ToMe(ratio, pattern="corner").plan(x, call(grid, rows=2))
-    torch.testing.assert_close(plan.restore(plan.queries(x)), unmerge(merge(x)))
+    torch.testing.assert_close(plan.unmerge(plan.queries(x)), unmerge(merge(x)))

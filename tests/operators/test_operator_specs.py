@@ -67,7 +67,7 @@ def test_parse_undoes_spec(name, data):
         ("kv_downsample", KVDownsample()),
         ("kv_downsample()", KVDownsample()),
         ("kv_downsample(alpha=-0.5)", KVDownsample(alpha=-0.5)),
-        ('tome(ratio=0.5, pattern="shared")', ToMe(0.5, pattern="shared")),
+        ('tome(ratio=0.5, pattern="fixed")', ToMe(0.5, pattern="fixed")),
         ("sito(0.5, noise=0)", SiTo(0.5, noise=0)),
     ],
 )
@@ -102,5 +102,5 @@ def test_infinite_noise_is_refused():
 
 
 def test_spec_of_something_else():
-    with pytest.raises(TypeError, match=r"3 is not an operator; there are: .*gated_merge"):
+    with pytest.raises(TypeError, match=r"3 is not an operator. Available: .*gated_merge"):
         spec(3)

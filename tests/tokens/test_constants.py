@@ -3,20 +3,20 @@ import threading
 import torch
 from torch._subclasses import FakeTensorMode
 
-from bigain.tokens.constants import KEPT, constant, numbers
+from bigain.tokens.constants import KEPT, arange, constant
 
 CPU = torch.device("cpu")
 
 
 def test_the_same_tensor_comes_again():
-    assert numbers(7, CPU) is numbers(7, CPU)
-    assert numbers(7, CPU).tolist() == list(range(7))
-    assert numbers(7, torch.device("meta")).device.type == "meta"
+    assert arange(7, CPU) is arange(7, CPU)
+    assert arange(7, CPU).tolist() == list(range(7))
+    assert arange(7, torch.device("meta")).device.type == "meta"
 
 
 def test_what_was_made_in_inference_mode_can_be_used_with_gradients():
     with torch.inference_mode():
-        index = numbers(11, CPU)
+        index = arange(11, CPU)
     x = torch.randn(11, 2, requires_grad=True)
     x.index_select(0, index).sum().backward()  # saves the index for the way back
     assert x.grad.sum() == 22
@@ -24,8 +24,8 @@ def test_what_was_made_in_inference_mode_can_be_used_with_gradients():
 
 def test_fake_tensors_are_not_kept():
     with FakeTensorMode():
-        numbers(13, CPU)
-    assert type(numbers(13, CPU)) is torch.Tensor
+        arange(13, CPU)
+    assert type(arange(13, CPU)) is torch.Tensor
 
 
 def test_it_does_not_grow_without_end():
@@ -46,7 +46,7 @@ def test_it_does_not_grow_without_end():
 
 def test_threads_may_ask_at_once():
     found = []
-    threads = [threading.Thread(target=lambda: found.append(numbers(99, CPU))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(arange(99, CPU))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -2,8 +2,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigain.tokens.grid import Grid, Window, fold, left_over, other_places, token_index
-from references import cells
+from bigain.tokens.grid import Grid, Window, left_over, other_offsets, token_index, window_partition
+from helpers.references import cells
 
 unhurried = settings(deadline=None, max_examples=50)
 side = st.integers(1, 12)
@@ -18,7 +18,7 @@ def divided(draw):
     return Grid(draw(st.integers(window.height, 12)), draw(st.integers(window.width, 12))), window
 
 
-def numbers(grid, rows=1):
+def arange(grid, rows=1):
     return torch.arange(grid.tokens).expand(rows, -1)
 
 
@@ -42,7 +42,7 @@ def test_cells_are_the_whole_ones(grid, window):
 @given(divided(), st.integers(1, 3))
 def test_fold_lists_the_tokens_of_each_cell(division, rows):
     grid, window = division
-    folded = fold(numbers(grid, rows), grid, window)
+    folded = window_partition(arange(grid, rows), grid, window)
     expected = torch.tensor(cells(*grid, tuple(window)))
     assert torch.equal(folded, expected.expand(rows, -1, -1))
 
@@ -51,8 +51,8 @@ def test_fold_lists_the_tokens_of_each_cell(division, rows):
 @given(divided())
 def test_fold_keeps_rows_apart(division):
     grid, window = division
-    values = torch.stack([numbers(grid)[0], -numbers(grid)[0]])
-    folded = fold(values, grid, window)
+    values = torch.stack([arange(grid)[0], -arange(grid)[0]])
+    folded = window_partition(values, grid, window)
     assert torch.equal(folded[0], -folded[1])
 
 
@@ -61,7 +61,7 @@ def test_fold_keeps_rows_apart(division):
 def test_token_index_undoes_fold(division):
     grid, window = division
     places = torch.arange(window.tokens).expand(2, window.cells(grid).tokens, -1)
-    assert torch.equal(token_index(places, grid, window), fold(numbers(grid, 2), grid, window))
+    assert torch.equal(token_index(places, grid, window), window_partition(arange(grid, 2), grid, window))
 
 
 @unhurried
@@ -78,7 +78,7 @@ def test_token_index_of_one_place_per_cell(division, data):
 @given(st.integers(2, 16), st.data())
 def test_other_places_are_all_but_one_in_order(tokens, data):
     places = data.draw(st.lists(st.integers(0, tokens - 1), min_size=1, max_size=6))
-    others = other_places(torch.tensor([places]), tokens)[0].tolist()
+    others = other_offsets(torch.tensor([places]), tokens)[0].tolist()
     assert others == [[p for p in range(tokens) if p != place] for place in places]
 
 
@@ -104,4 +104,4 @@ def test_left_over_of_an_odd_grid():
 def test_cells_of_one_token_are_the_grid(grid):
     window = Window(1, 1)
     assert window.cells(grid) == grid
-    assert torch.equal(fold(numbers(grid), grid, window)[..., 0], numbers(grid))
+    assert torch.equal(window_partition(arange(grid), grid, window)[..., 0], arange(grid))

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-import references
 from bigain.tokens.grid import Grid
 from bigain.tokens.scores import SCORERS, as_maps, laplacian, spectrum
-from references import random_tokens
+from helpers import references
+from helpers.references import random_tokens
 
 GRIDS = [Grid(4, 4), Grid(6, 8), Grid(7, 5), Grid(1, 9), Grid(9, 1), Grid(1, 1)]
 EDGED = ("laplacian_l1", "laplacian_l2")

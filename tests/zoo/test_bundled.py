@@ -13,8 +13,8 @@ from bigain.classify.classifier import DiffusionClassifier
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.generation import Sampling, generate
 from bigain.loading import load_denoiser
+from bigain.zoo.catalog import bundled, card, folder_of
 from bigain.zoo.features import CLASSES, load_features, predict
-from bigain.zoo.shelf import bundled, card, folder_of
 
 FASHION = ("fashion-dit", "fashion-unet")
 MODELS = (*FASHION, "cifar-unet")
@@ -64,7 +64,7 @@ def test_loading_never_touches_the_network(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("asked the network"))
     denoiser = bigain.load(name)
     assert denoiser.classes == CLASSES[name.partition("-")[0]]
-    assert len(denoiser.measured_steps()) == 20
+    assert len(denoiser.informative_timesteps()) == 20
     assert not any(p.requires_grad for p in denoiser.network.parameters())
 
 
@@ -79,7 +79,7 @@ def test_they_classify(name: str) -> None:
 def test_the_colour_model_classifies_its_own_images() -> None:
     """No real ones come with it; one a class, with few trials."""
     denoiser = bigain.load("cifar-unet")
-    images = generate(denoiser, list(range(10)), Sampling(steps=10))
+    images = generate(denoiser, list(range(10)), Sampling(num_inference_steps=10))
     decisions = DiffusionClassifier(denoiser, denoiser.classes, "exhaustive(5)")(list(images))
     assert sum(d.index == k for k, d in enumerate(decisions)) >= 7
 
@@ -97,7 +97,7 @@ def test_what_is_computed_once_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_they_generate(name: str) -> None:
-    images = generate(bigain.load(name), list(range(10)), Sampling(steps=10))
+    images = generate(bigain.load(name), list(range(10)), Sampling(num_inference_steps=10))
     _, predicted = predict(load_features(folder_of(f"{name.partition('-')[0]}-features")), images)
     assert (predicted == torch.arange(10)).sum() >= (7 if name in FASHION else 4)
 

@@ -62,13 +62,13 @@ def test_smoke_writes_a_model_a_card_and_samples(name: str, tmp_path: Path) -> N
     denoiser = bigain.load(tmp_path)
     assert denoiser.classes[1] == "trouser"
     with bigain.compress(denoiser.network, "gated_merge(0.5)") as handle:
-        generate(denoiser, ["bag"], Sampling(steps=1))
+        generate(denoiser, ["bag"], Sampling(num_inference_steps=1))
         assert len(handle.status()) == 3
 
 
 def test_images_do_not_depend_on_their_batch(tmp_path: Path) -> None:
     trainer = Trainer(tiny("fashion-dit"), smoke_data(), tmp_path, SMOKE)
-    denoiser, sampling = trainer.denoiser, Sampling(steps=3, guidance=2.0)
+    denoiser, sampling = trainer.denoiser, Sampling(num_inference_steps=3, guidance_scale=2.0)
     together = generate(denoiser, [0, 1, 2, 3], sampling)
     alone = torch.cat([generate(denoiser, [k], sampling, first=k) for k in range(4)])
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-4)
@@ -112,5 +112,5 @@ def test_a_damaged_model_says_so(damage: str, tmp_path: Path) -> None:
 def test_loading_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="neither a bigain model"):
         bigain.load(tmp_path)
-    with pytest.raises(ValueError, match="no bundled model 'fashion'"):
+    with pytest.raises(ValueError, match="unknown bundled model 'fashion'"):
         bigain.load("fashion")

@@ -4,28 +4,29 @@ import platform
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
 
-from bigain.backbones.architectures import Inputs, build_random, example_inputs, meta_copy
-from bigain.backbones.denoiser import TEXT_TOKENS
-from bigain.backbones.named import ARCHITECTURES
-from bigain.backbones.site import native_size
-from bigain.bench.cost import count_flops
+from bigain.bench.baseline import BASELINE, has_baseline, patch_baseline
+from bigain.bench.break_even import break_even_side, grid_side
+from bigain.bench.flops import count_flops
 from bigain.bench.memory import peak_bytes
-from bigain.bench.payoff import acted_sites, grid_side, pays_from
-from bigain.bench.peer import PEER, has_peer, peer_patch
 from bigain.bench.ratios import compared
-from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_tomesd
+from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_modules, watched_tomesd
 from bigain.checks import check_count
-from bigain.compression import compress
-from bigain.loading import load_denoiser
+from bigain.compression import Compression, Handle, compress, sites
+from bigain.compression.setting import Groups, Sites
+from bigain.defaults import TEXT_TOKENS
+from bigain.loading import DTYPES, load_denoiser
 from bigain.metrics.intervals import Estimate
+from bigain.models.architectures import Inputs, build_random, example_inputs, meta_copy
+from bigain.models.named import ARCHITECTURES
+from bigain.models.site import native_size
 from bigain.operators.base import parse
 from bigain.registry import NONE, miss, parse_call
 
@@ -41,7 +42,6 @@ OPERATORS = (
     "avg_pool(factor=2)",
     "kv_select(keep=0.25)",
 )
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,19 @@ class Bench:
     device: str = "cpu"
     rounds: int = 7
     compiled: bool = False
-    options: dict[str, Any] = field(default_factory=dict)  # of `compress`: where, reuse, groups
+    where: Sites = None
+    reuse: Literal["stage"] | None = None
+    groups: Groups = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(miss("dtype", self.dtype, DTYPES))
         for name in ("batch", "rounds"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
+
+    def compression(self, operator: str) -> Compression:
+        """An operator, attached as this bench says."""
+        return Compression(operator, self.where, self.reuse, self.groups)
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,7 @@ class Runner(NamedTuple):
     mode: str
     model: nn.Module
     call: Callable[..., Any]
+    handle: Handle | None  # None where nothing of ours is attached
 
 
 Tell = Callable[[str], None]
@@ -156,7 +163,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     tell("attaching")
     runners = [attached(name, base, bench) for name in names]
     if bench.compiled:  # each right after its eager self, so that the machine has hardly changed between the two
-        both = ((r, Runner(r.name, "compiled", r.model, torch.compile(r.model))) for r in runners)
+        both = ((r, Runner(r.name, "compiled", r.model, torch.compile(r.model), r.handle)) for r in runners)
         runners = [runner for pair in both for runner in pair]
     failed = warm_up(runners, inputs, tell)
     runners = [r for r in runners if r.mode == "eager" or r.name not in failed]
@@ -170,13 +177,13 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     flops = {name: flops_of(name, base, bench, text_tokens) for name in names}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
     rows.sort(key=lambda row: row.mode == "compiled")
-    slow = [row.name for row in rows if row.mode == "eager" and row.slower and not row.name.startswith(PEER)]
-    site = acted_sites(base, bench.options)[0]
+    slow = [row.name for row in rows if row.mode == "eager" and row.slower and not row.name.startswith(BASELINE)]
+    site = sites(base, bench.where)[0]
     now = grid_side(site, base, bench.latent)
     pays = {}
     for name in slow:
         tell(f"from which size on does {name} pay?")
-        pays[name] = pays_from(parse(name), site, now, bench.batch)
+        pays[name] = break_even_side(parse(name), site, now, bench.batch)
     return Result(rows, pays, describe(base, bench), failed)
 
 
@@ -211,11 +218,11 @@ def base_model(bench: Bench) -> tuple[nn.Module, int]:
 
 def runnable(model: nn.Module) -> list[str]:
     """All operators, and tomesd where it can run."""
-    peer = has_peer(model)
-    return [name for name in OPERATORS if peer or not name.startswith(PEER)]
+    baseline = has_baseline(model)
+    return [name for name in OPERATORS if baseline or not name.startswith(BASELINE)]
 
 
-def twin(model: nn.Module) -> nn.Module:
+def share_weights(model: nn.Module) -> nn.Module:
     """A model with the same weights, not a copy of them."""
     other = meta_copy(model)
     for name, module in other.named_modules():
@@ -226,22 +233,20 @@ def twin(model: nn.Module) -> nn.Module:
 
 
 def attached(name: str, base: nn.Module, bench: Bench) -> Runner:
-    model = twin(base)
-    if name.startswith(PEER):
-        peer_patch(model, name)
-    elif name != NONE:
-        compress(model, name, **bench.options)
-    return Runner(name, "eager", model, model)
+    model = share_weights(base)
+    if name.startswith(BASELINE):
+        patch_baseline(model, name)
+    handle = compress(model, bench.compression(name)) if name != NONE and not name.startswith(BASELINE) else None
+    return Runner(name, "eager", model, model, handle)
 
 
 def flops_of(name: str, base: nn.Module, bench: Bench, text_tokens: int) -> int:
     """Of one sample; tomesd's are those of the operator that equals it."""
-    _, args, kwargs = parse_call(name, "operator") if name.startswith(PEER) else ("", (), {})
-    operator = f"tome(ratio={(*args, kwargs.get('ratio', 0.5))[0]})" if name.startswith(PEER) else name
-    options = bench.options if operator != NONE and not name.startswith(PEER) else {}
+    _, args, kwargs = parse_call(name, "operator") if name.startswith(BASELINE) else ("", (), {})
+    operator = f"tome(ratio={(*args, kwargs.get('ratio', 0.5))[0]})" if name.startswith(BASELINE) else name
+    compression = bench.compression(operator) if not name.startswith(BASELINE) else Compression(operator)
     size = bench.latent or native_size(base)
-    asked = None if operator == NONE else operator
-    return count_flops(meta_copy(base), asked, latent=size, text_tokens=text_tokens, **options)
+    return count_flops(meta_copy(base), compression, latent=size, text_tokens=text_tokens)
 
 
 class Details(NamedTuple):
@@ -257,9 +262,9 @@ def details(runner: Runner, inputs: Inputs, bench: Bench, tell: Tell) -> Details
     device = next(runner.model.parameters()).device
     peak = peak_bytes(partial(runner.call, *inputs.args, **inputs.kwargs), device)
     watch, rounds = Stopwatch(device), []
-    peer = watched_tomesd(watch) if runner.name.startswith(PEER) else nullcontext()
-    modules = [runner.model.get_submodule(site.name) for site in acted_sites(runner.model, bench.options)]
-    with peer, watched(runner.model, modules, watch):
+    baseline = watched_tomesd(watch) if runner.name.startswith(BASELINE) else nullcontext()
+    modules = [site.module for site in sites(runner.model, bench.where)]
+    with baseline, watched(runner.handle, watch) if runner.handle else watched_modules(modules, watch):
         for _ in range(max(1, bench.rounds // 2)):
             watch.reset()
             runner.call(*inputs.args, **inputs.kwargs)
@@ -271,7 +276,7 @@ def measured(
     runner: Runner, times: dict[tuple[str, str], list[float]], flops: dict[str, int], found: Details
 ) -> Measured:
     own = times[runner.name, runner.mode]
-    peer = next((name for name, _ in times if name.startswith(PEER)), None)
+    baseline = next((name for name, _ in times if name.startswith(BASELINE)), None)
     low, middle, high = statistics.quantiles(own, n=4) if len(own) > 1 else own * 3
     to_none = compared(own, times[NONE, runner.mode])
     return Measured(
@@ -280,7 +285,9 @@ def measured(
         seconds=middle,
         quartiles=(low, high),
         to_none=to_none.value,
-        to_tomesd=compared(own, times[peer, runner.mode]).value if peer and (peer, runner.mode) in times else None,
+        to_tomesd=compared(own, times[baseline, runner.mode]).value
+        if baseline and (baseline, runner.mode) in times
+        else None,
         flops=flops[runner.name],
         bound=flops[NONE] / flops[runner.name],
         to_eager=compared(own, times[runner.name, "eager"]) if runner.mode == "compiled" else None,

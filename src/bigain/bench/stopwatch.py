@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from bigain.compression.attach import site_hooks
-from bigain.tokens.plan import Plan
+from bigain.compression import Handle
+from bigain.compression.attachment import SiteEvent
 
 PARTS = ("plan", "merge", "attention", "unmerge")
 
@@ -57,25 +57,27 @@ class Stopwatch:
         return run
 
 
-class TimedPlan:
-    """A plan under a stopwatch."""
-
-    def __init__(self, plan: Plan, watch: Stopwatch) -> None:
-        self.queries = watch.timed("merge", plan.queries)
-        self.context = watch.timed("merge", plan.context)
-        self.key_bias = watch.timed("merge", plan.key_bias)
-        self.restore = watch.timed("unmerge", plan.restore)
+STEPS = {"planned": "plan", "merged": "merge", "computed": "attention", "unmerged": "unmerge"}
 
 
 @contextmanager
-def watched(model: nn.Module, modules: list[nn.Module], watch: Stopwatch) -> Iterator[None]:
-    """Time what is attached to a model, and the given attention modules, for a while."""
-    jobs = {hook.job for hook in site_hooks(model) if hook.job is not None}
+def watched(handle: Handle, watch: Stopwatch) -> Iterator[None]:
+    """Time the parts of the sites that a handle compresses, for a while."""
+
+    def observe(event: SiteEvent) -> None:
+        if event.step in STEPS:
+            watch.stop(STEPS[event.step])
+        watch.start()
+
+    with handle.observed(observe):
+        yield
+
+
+@contextmanager
+def watched_modules(modules: list[nn.Module], watch: Stopwatch) -> Iterator[None]:
+    """Time whole attention modules, of a model that nothing of ours is attached to, for a while."""
     hooks = []
-    for job in jobs:
-        job.plan = timed_plans(job.plan, watch)  # type: ignore[method-assign]
     for module in modules:
-        # after the operator's own hook, before it on the way back
         hooks.append(module.register_forward_pre_hook(lambda *_: watch.start()))
         hooks.append(module.register_forward_hook(lambda *_: watch.stop("attention"), prepend=True))
     try:
@@ -83,16 +85,6 @@ def watched(model: nn.Module, modules: list[nn.Module], watch: Stopwatch) -> Ite
     finally:
         for hook in hooks:
             hook.remove()
-        for job in jobs:
-            del job.plan
-
-
-def timed_plans(plan: Callable[..., tuple[Plan, bool]], watch: Stopwatch) -> Callable[..., Any]:
-    def run(*args: Any) -> tuple[TimedPlan, bool]:
-        found, made = watch.timed("plan", plan)(*args)
-        return TimedPlan(found, watch), made
-
-    return run
 
 
 @contextmanager

@@ -10,12 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bigain.backbones.denoiser import LOSSES, Denoiser, Loss, as_denoiser
-from bigain.backbones.probe import shares_inputs
-from bigain.backbones.prompts import PromptTable, can_remember
-from bigain.backbones.rows import same_input
 from bigain.checks import check_seed
-from bigain.classify.board import Board, Policy
 from bigain.classify.calibration import Calibration, calibrate
 from bigain.classify.decision import Decision, distances, paired_margin, probabilities, ranking
 from bigain.classify.images import to_tensor
@@ -23,12 +18,25 @@ from bigain.classify.incoming import Unreadable, each_image, readable
 from bigain.classify.informative import Profile, measure, order_is_chance
 from bigain.classify.inputs import check_batch_size, check_classes, check_different, check_labels
 from bigain.classify.policies import Exhaustive, as_policy
+from bigain.classify.state import ClassifierState, Policy
 from bigain.classify.template import check_template
-from bigain.classify.trials import Deck, Steps, Trial, check_steps, draw_noise, even_steps, fingerprint
+from bigain.classify.trials import (
+    Timesteps,
+    TimestepSampler,
+    Trial,
+    check_timesteps,
+    draw_noise,
+    even_timesteps,
+    fingerprint,
+)
+from bigain.denoisers.base import LOSSES, Denoiser, Loss, as_denoiser
+from bigain.denoisers.prompts import PromptTable, can_remember
+from bigain.models.probe import shares_inputs
+from bigain.models.rows import RowGroups, same_input
 from bigain.registry import miss
 from bigain.seeds import hashed
 
-SPEAKERS = 16  # classes of a trial at most whose mean a shared plan is made from
+MAX_PLANNING_ROWS = 16  # classes of a trial at most whose mean a shared plan is made from
 
 
 class Work(NamedTuple):
@@ -42,17 +50,19 @@ class Work(NamedTuple):
 class Active:
     """An image that is being classified."""
 
-    def __init__(self, number: int, image: int, latents: Tensor, board: Board, rounds: Iterator[list[Trial]]) -> None:
+    def __init__(
+        self, number: int, image: int, latents: Tensor, state: ClassifierState, rounds: Iterator[list[Trial]]
+    ) -> None:
         self.number = number
         self.image = image  # fingerprint
         self.latents = latents
-        self.board = board
+        self.state = state
         self.rounds = rounds
         self.wanted: list[Trial] | None = next(self.rounds, None)
 
     def answer(self, errors: np.ndarray) -> None:
         """Take the errors of the wanted trials and ask the policy what to do next: (alive, trials)."""
-        self.board.add(self.wanted or [], errors)
+        self.state.add(self.wanted or [], errors)
         self.wanted = next(self.rounds, None)
 
 
@@ -60,8 +70,8 @@ class DiffusionClassifier:
     """Classify images with a denoiser, compressed or not: the same (t, noise) trials for all classes of an image.
 
     `classes` are names, prompts or label numbers, whatever the denoiser takes; `prompts` is a template such as
-    "a photo of a {}" for models that are conditioned on text. `trials` says which time steps are tried: "even",
-    "random", "informative" (measured for the bundled models, or by `choose_trials`), or a sequence of them. Noise
+    "a photo of a {}" for models that are conditioned on text. `timesteps` says which are tried: "even",
+    "random", "informative" (measured for the bundled models, or by `choose_timesteps`), or a sequence of them. Noise
     depends on the seed and the image only, so batch size, order and sharding change nothing. `remember_prompts`
     projects the prompts to keys and values once instead of in every pass.
     """
@@ -73,7 +83,7 @@ class DiffusionClassifier:
         policy: Policy | str | None = None,
         *,
         prompts: str = "{}",
-        trials: Steps | Literal["informative"] | Sequence[int] = "even",
+        timesteps: Timesteps | Literal["informative"] | Sequence[int] = "even",
         loss: Loss = "l2",
         seed: int = 0,
         batch_size: int | str = "auto",
@@ -87,8 +97,10 @@ class DiffusionClassifier:
             raise ValueError(miss("loss", loss, LOSSES))
         self.loss: Loss = loss
         self.seed = check_seed(seed)
-        measured = isinstance(trials, str) and trials == "informative"
-        self.trials = check_steps(denoiser.measured_steps() if measured else trials, self.timesteps)
+        measured = isinstance(timesteps, str) and timesteps == "informative"
+        self.timesteps = check_timesteps(
+            denoiser.informative_timesteps() if measured else timesteps, self.num_train_timesteps
+        )
         self.batch_size = check_batch_size(batch_size, denoiser)
         check_template(prompts)
         check_different(self.classes, denoiser)
@@ -115,14 +127,14 @@ class DiffusionClassifier:
         An image is taken when there is room for it. One that cannot be read is told to `unreadable`, with its number
         and the reason, and left out; without `unreadable` the reason is raised.
         """
-        return self._stream(readable(each_image(images), self.denoiser.frame, unreadable))
+        return self._stream(readable(each_image(images), self.denoiser.image_spec, unreadable))
 
     def _stream(self, waiting: Iterator[tuple[int, Tensor]]) -> Iterator[tuple[int, Decision]]:
         # made anew for each call: an adapter may have been loaded since
         self._table = PromptTable(self.denoiser.network, self.condition) if self.remember_prompts else None
         active: list[Active] = []
         while True:
-            rows = sum(len(a.wanted or ()) * len(a.board.alive) for a in active)
+            rows = sum(len(a.wanted or ()) * len(a.state.alive) for a in active)
             while rows < self.batch_size and (taken := next(waiting, None)) is not None:
                 active.append(self._start(*taken))
                 rows += len(active[-1].wanted or ()) * len(self.classes)
@@ -130,7 +142,7 @@ class DiffusionClassifier:
                 return
             self._advance(active)
             for done in [a for a in active if a.wanted is None]:
-                yield done.number, self._decision(done.board)
+                yield done.number, self._decision(done.state)
             active = [a for a in active if a.wanted is not None]
 
     def calibrate(self, images: Sequence[Any], labels: Sequence[str | int]) -> Calibration:
@@ -146,16 +158,16 @@ class DiffusionClassifier:
         self.scale = result.scale
         return result
 
-    def choose_trials(self, images: Sequence[Any], labels: Sequence[str | int], candidates: int = 20) -> Profile:
-        """Measure on labelled images which of the evenly spaced time steps tell classes apart, and use those first."""
+    def choose_timesteps(self, images: Sequence[Any], labels: Sequence[str | int], candidates: int = 20) -> Profile:
+        """Measure on labelled images which of the evenly spaced timesteps tell classes apart, and use those first."""
         truth = check_labels(self.classes, len(images), labels)
-        steps = even_steps(self.timesteps, candidates)
-        policy, trials = self.policy, self.trials
-        self.policy, self.trials = Exhaustive(candidates), tuple(steps)
+        steps = even_timesteps(self.num_train_timesteps, candidates)
+        policy, timesteps = self.policy, self.timesteps
+        self.policy, self.timesteps = Exhaustive(candidates), tuple(steps)
         try:
             errors = np.stack([decision.errors for decision in self(images)])
         finally:
-            self.policy, self.trials = policy, trials
+            self.policy, self.timesteps = policy, timesteps
         found = measure(errors, truth, tuple(steps))
         if order_is_chance(errors, truth):
             warnings.warn(
@@ -164,22 +176,22 @@ class DiffusionClassifier:
                 stacklevel=2,
             )
             return found
-        self.trials = found.steps
+        self.timesteps = found.timesteps
         return found
 
     @property
-    def timesteps(self) -> int:
-        return self.denoiser.schedule.timesteps
+    def num_train_timesteps(self) -> int:
+        return self.denoiser.schedule.num_train_timesteps
 
     def _start(self, number: int, image: Any) -> Active:
-        pixels = to_tensor(image, self.denoiser.frame)
+        pixels = to_tensor(image, self.denoiser.image_spec)
         found = fingerprint(pixels)
-        board = Board.empty(len(self.classes))
-        deck = Deck(self.trials, self.timesteps, hashed(self.seed, found))
-        return Active(number, found, self.denoiser.encode(pixels[None])[0], board, self.policy.rounds(board, deck))
+        state = ClassifierState.empty(len(self.classes))
+        sampler = TimestepSampler(self.timesteps, self.num_train_timesteps, hashed(self.seed, found))
+        return Active(number, found, self.denoiser.encode(pixels[None])[0], state, self.policy.rounds(state, sampler))
 
     def _advance(self, active: list[Active]) -> None:
-        work = [Work(a, trial, a.board.alive) for a in active for trial in a.wanted or ()]
+        work = [Work(a, trial, a.state.alive) for a in active for trial in a.wanted or ()]
         found: dict[int, list[np.ndarray]] = {}
         for item, errors in self._run(work):
             check_finite(item, errors, self.classes)
@@ -214,39 +226,39 @@ class DiffusionClassifier:
         rows = rows.to(device)
         condition = self._table.condition if self._table else self.condition
         # shared plans are made from a trial's first classes, which come in one piece whatever the batch size
-        first = max(self.batch_size, min(SPEAKERS, counts[0]) if shares_inputs(self.denoiser.network) else 1)
-        speak = torch.cat([torch.arange(count) < SPEAKERS for count in counts]).to(device)
+        first = max(self.batch_size, min(MAX_PLANNING_ROWS, counts[0]) if shares_inputs(self.denoiser.network) else 1)
+        planning_rows = torch.cat([torch.arange(count) < MAX_PLANNING_ROWS for count in counts]).to(device)
         parts: list[Tensor] = []
-        kept: dict[str, Any] = {}
+        cache: dict[str, Any] = {}
         # what an operator draws depends on the image and the trial, not on the batch
         keys = torch.tensor([hashed("draw", self.seed, item.image.image, *item.trial) for item in batch], device=device)
         for start, end in itertools.pairwise([0, *range(first, len(rows), self.batch_size), len(rows)]):
             piece = slice(start, end)
             r = rows[piece]
             with (
-                same_input(r, len(batch), speak[piece], kept, keys, classes[piece]),
+                same_input(RowGroups(r, len(batch), planning_rows[piece], cache, keys, classes[piece])),
                 self._table.standing() if self._table else nullcontext(),
             ):
                 parts.append(self.denoiser.error(latents[r], condition.take(classes[piece]), t[r], noise[r], self.loss))
         errors = torch.cat(parts).double().cpu().numpy()
         return list(np.split(errors, np.cumsum(counts)[:-1]))
 
-    def _decision(self, board: Board) -> Decision:
-        order = ranking(board)
+    def _decision(self, state: ClassifierState) -> Decision:
+        order = ranking(state)
         winner = int(order[0])
         margin, margin_error = (
-            paired_margin(board.errors, winner, int(order[1])) if len(order) > 1 else (np.nan, np.nan)
+            paired_margin(state.errors, winner, int(order[1])) if len(order) > 1 else (np.nan, np.nan)
         )
-        tried = ~np.isnan(board.errors)
+        tried = ~np.isnan(state.errors)
         return Decision(
             label=self.classes[winner],
             index=winner,
             ranking=tuple(map(int, order)),
-            errors=board.errors,
-            steps=tuple(trial.t for trial in board.trials),
+            errors=state.errors,
+            timesteps=tuple(trial.t for trial in state.trials),
             margin=margin,
             margin_error=margin_error,
-            probabilities=probabilities(distances(board.errors, order), self.scale),
+            probabilities=probabilities(distances(state.errors, order), self.scale),
             pruned=~tried[:, -1],
             evaluations=int(tried.sum()),
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bigain.classify.board import Board
+from bigain.classify.state import ClassifierState
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Decision:
     index: int
     ranking: tuple[int, ...]  # all classes, best first: by rounds survived, then by mean over common trials
     errors: np.ndarray = field(repr=False)  # (K, R), NaN where a class was not tried
-    steps: tuple[int, ...] = field(repr=False)  # (R,) time steps of the trials
+    timesteps: tuple[int, ...] = field(repr=False)  # (R,) timesteps of the trials
     margin: float  # mean paired difference of the runner-up to the winner
     margin_error: float  # its standard error
     probabilities: np.ndarray = field(repr=False)  # (K,), see `probabilities`
@@ -24,17 +24,17 @@ class Decision:
     evaluations: int
 
 
-def ranking(board: Board) -> np.ndarray:
+def ranking(state: ClassifierState) -> np.ndarray:
     """Classes, best first: who survived longer comes first, then who has the lower mean over their common trials."""
-    tried = ~np.isnan(board.errors)
-    scores = np.full(len(board.rounds), np.inf)
-    for rank in np.unique(board.rounds):
-        peers = np.flatnonzero(board.rounds == rank)
+    tried = ~np.isnan(state.errors)
+    scores = np.full(len(state.rounds), np.inf)
+    for rank in np.unique(state.rounds):
+        peers = np.flatnonzero(state.rounds == rank)
         common = tried[peers].all(axis=0)
         if common.any():
-            means = board.errors[np.ix_(peers, common)].mean(1)
+            means = state.errors[np.ix_(peers, common)].mean(1)
             scores[peers] = np.where(np.isfinite(means), means, np.inf)
-    return np.lexsort((scores, -board.rounds))
+    return np.lexsort((scores, -state.rounds))
 
 
 def paired_margin(errors: np.ndarray, winner: int, other: int) -> tuple[float, float]:

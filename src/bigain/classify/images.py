@@ -12,30 +12,29 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.nn import functional as F
 
-from bigain.backbones.denoiser import Frame
+from bigain.denoisers.base import ImageSpec
+from bigain.pictures import from_picture
 
 MODES = {1: "L", 3: "RGB"}
 CHANNELS = (1, 3, 4)
 SLACK = 1e-3  # what rounding may put outside of the range of floats
 
 
-def to_tensor(image: Any, frame: Frame) -> Tensor:
+def to_tensor(image: Any, image_spec: ImageSpec) -> Tensor:
     """One image as the model wants it: EXIF rotation, transparency over white, short side, centre crop, padding.
 
     -> (c, s, s) in [-1, 1]. A float tensor is (c, s, s) in [-1, 1] already. Arrays are (h, w) or (h, w, 1 | 3 | 4), of
     uint8, bool, or floats in [0, 1]; other tensors are uint8 or bool, (h, w) or (1 | 3 | 4, h, w).
     """
     if isinstance(image, Tensor) and image.is_floating_point():
-        return float_tensor(image, frame)
-    picture = fit(to_pil(image), frame)
-    pixels = torch.from_numpy(np.array(picture, dtype=np.float32)) / 127.5 - 1
-    pixels = pixels[None] if frame.channels == 1 else pixels.permute(2, 0, 1)
-    return F.pad(pixels, (frame.padding,) * 4, value=-1.0)
+        return float_tensor(image, image_spec)
+    picture = fit(to_pil(image), image_spec)
+    return F.pad(from_picture(picture), (image_spec.padding,) * 4, value=-1.0)
 
 
-def to_tensors(images: Sequence[Any], frame: Frame) -> Tensor:
+def to_tensors(images: Sequence[Any], image_spec: ImageSpec) -> Tensor:
     """(n, c, s, s) in [-1, 1]."""
-    return torch.stack([to_tensor(image, frame) for image in images])
+    return torch.stack([to_tensor(image, image_spec) for image in images])
 
 
 def to_pil(image: Any) -> Image.Image:
@@ -47,7 +46,7 @@ def to_pil(image: Any) -> Image.Image:
         return from_array(image.detach().cpu().numpy(), channels_first=True)
     if isinstance(image, np.ndarray):
         return from_array(image, channels_first=False)
-    raise TypeError(f"an image is a path, a PIL image, an array or a tensor; got {no_image(image)}")
+    raise TypeError(f"an image must be a path, a PIL image, an array or a tensor, got {no_image(image)}")
 
 
 def no_image(value: Any) -> str:
@@ -75,13 +74,13 @@ def open_image(path: Path) -> Image.Image:
 def from_array(array: np.ndarray, *, channels_first: bool) -> Image.Image:
     """(h, w), (h, w, c) or (c, h, w); where both orders are possible, `channels_first` says which one is meant."""
     if array.ndim == 4:
-        raise ValueError(f"give a list of images; got a batch of shape {array.shape} as one image")
+        raise ValueError(f"give a list of images, got a batch of shape {array.shape} as one image")
     if array.ndim == 3:
         first, last = (array.shape[axis] in CHANNELS for axis in (0, -1))
         if first and (channels_first or not last):
             array = np.moveaxis(array, 0, -1)
     if array.ndim not in (2, 3) or not array.size or (array.ndim == 3 and array.shape[-1] not in CHANNELS):
-        raise ValueError(f"an array is uint8, (h, w) or (h, w, 1 | 3 | 4); got {array.dtype} {array.shape}")
+        raise ValueError(f"an array must be uint8, (h, w) or (h, w, 1 | 3 | 4), got {array.dtype} {array.shape}")
     if array.ndim == 3 and array.shape[-1] == 1:
         array = array[..., 0]
     return Image.fromarray(np.ascontiguousarray(to_bytes(array)))
@@ -95,8 +94,8 @@ def to_bytes(array: np.ndarray) -> np.ndarray:
         return array.astype(np.uint8) * 255
     if not np.issubdtype(array.dtype, np.floating):
         raise ValueError(
-            f"an array is uint8, or floats in [0, 1]; got {array.dtype} {array.shape}: if its values are 0 to 255, "
-            "convert it to uint8"
+            f"an array must be uint8, or floats in [0, 1], got {array.dtype} {array.shape}; convert values from 0 to 255 "
+            "to uint8"
         )
     if not np.isfinite(array).all():
         raise ValueError(f"an array of floats must be in [0, 1], got NaN or infinite values in {array.shape}")
@@ -107,7 +106,7 @@ def to_bytes(array: np.ndarray) -> np.ndarray:
     return (array.astype(np.float64).clip(0, 1) * 255).round().astype(np.uint8)
 
 
-def fit(picture: Image.Image, frame: Frame) -> Image.Image:
+def fit(picture: Image.Image, image_spec: ImageSpec) -> Image.Image:
     """Flatten transparency onto white, convert the colours, scale the short side, crop the centre."""
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         layer = picture.convert("RGBA")
@@ -118,28 +117,28 @@ def fit(picture: Image.Image, frame: Frame) -> Image.Image:
         raise ValueError(
             f"an image of mode {picture.mode} does not say which value is white; scale it to 8 or 16 bits a channel"
         )
-    picture = picture.convert(MODES[frame.channels])
+    picture = picture.convert(MODES[image_spec.channels])
     width, height = picture.size
-    scale = frame.size / min(width, height)
+    scale = image_spec.size / min(width, height)
     if scale != 1:
-        size = (max(frame.size, round(width * scale)), max(frame.size, round(height * scale)))
+        size = (max(image_spec.size, round(width * scale)), max(image_spec.size, round(height * scale)))
         picture = picture.resize(size, Image.Resampling.BICUBIC)
-    left, top = (picture.width - frame.size) // 2, (picture.height - frame.size) // 2
-    return picture.crop((left, top, left + frame.size, top + frame.size))
+    left, top = (picture.width - image_spec.size) // 2, (picture.height - image_spec.size) // 2
+    return picture.crop((left, top, left + image_spec.size, top + image_spec.size))
 
 
-def float_tensor(image: Tensor, frame: Frame) -> Tensor:
+def float_tensor(image: Tensor, image_spec: ImageSpec) -> Tensor:
     """What is in the model's own size and range already: (c, s, s) -> same, float32."""
-    side = frame.size + 2 * frame.padding
-    if image.shape != (frame.channels, side, side):
+    side = image_spec.size + 2 * image_spec.padding
+    if image.shape != (image_spec.channels, side, side):
         raise ValueError(
-            f"a float tensor is ({frame.channels}, {side}, {side}) in [-1, 1]; got {tuple(image.shape)}: for another "
-            "size give a path, a PIL image or uint8, which are resized"
+            f"a float tensor must be ({image_spec.channels}, {side}, {side}) in [-1, 1], got {tuple(image.shape)}; "
+            "for another size give a path, a PIL image or uint8, which are resized"
         )
     if not image.isfinite().all():
-        raise ValueError("a float tensor is in [-1, 1]; got NaN or infinite values")
+        raise ValueError("a float tensor must be in [-1, 1], got NaN or infinite values")
     low, high = (float(end) for end in image.detach().aminmax())
     if low < -1 - SLACK or high > 1 + SLACK:
         advice = ": for values from 0 to 255 give image / 127.5 - 1" if low >= 0 else ""
-        raise ValueError(f"a float tensor is in [-1, 1]; got {low:.3g} to {high:.3g}{advice}")
+        raise ValueError(f"a float tensor must be in [-1, 1], got {low:.3g} to {high:.3g}{advice}")
     return image.float()

@@ -8,30 +8,32 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from bigain.backbones.denoiser import Frame
 from bigain.checks import shortened
 from bigain.classify.images import to_tensor
+from bigain.denoisers.base import ImageSpec
 
 Unreadable = Callable[[int, ValueError], None]  # told the number of an image and the reason
 
 
 def each_image(images: Any) -> Iterator[Any]:
-    """The images of a list, a generator, an array (n, …) or a data set; what is no collection is told in words."""
+    """The images of a list, a generator, an array (n, …) or a dataset; what is no collection is told in words."""
     if isinstance(images, str | bytes | Path | Image.Image) or is_one(images):
         came = f"{type(images).__name__} {images.shape}" if hasattr(images, "shape") else repr(images)
-        raise TypeError(f"give a list of images, like classifier([image]); got {shortened(came)}")
+        raise TypeError(f"give a list of images, like classifier([image]), got {shortened(came)}")
     if isinstance(images, Mapping):
         raise TypeError("give a list of images, not a dict: classifier(list(images.values())) takes its values")
     if not isinstance(images, Iterable):
-        raise TypeError(f"give a list of images, or anything to iterate over; got {shortened(repr(images))}")
+        raise TypeError(f"give a list of images, or anything to iterate over, got {shortened(repr(images))}")
     return iter(images)
 
 
-def readable(images: Iterator[Any], frame: Frame, unreadable: Unreadable | None) -> Iterator[tuple[int, Tensor]]:
+def readable(
+    images: Iterator[Any], image_spec: ImageSpec, unreadable: Unreadable | None
+) -> Iterator[tuple[int, Tensor]]:
     """Numbers and pixels of the images that can be read: (c, s, s) each."""
     for number, image in enumerate(images):
         try:
-            pixels = to_tensor(image, frame)
+            pixels = to_tensor(image, image_spec)
         except ValueError as error:
             if unreadable is None:
                 raise

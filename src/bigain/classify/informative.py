@@ -1,4 +1,4 @@
-"""Which time steps tell classes apart, measured on labelled images."""
+"""Which timesteps tell classes apart, measured on labelled images."""
 
 from typing import NamedTuple
 
@@ -11,18 +11,18 @@ RIVALS = 3  # the nearest wrong classes of each image; the others are no contest
 
 
 class Profile(NamedTuple):
-    """Time steps in the order of use; for each the margin-to-noise ratio that it has alone, and the loss up to it.
+    """Timesteps in the order of use; for each the margin-to-noise ratio that it has alone, and the loss up to it.
 
     The loss is the cross-entropy of the true class, decided by all steps so far at the best temperature.
     """
 
-    steps: tuple[int, ...]
+    timesteps: tuple[int, ...]
     ratios: tuple[float, ...]
     losses: tuple[float, ...]
 
 
-def measure(errors: np.ndarray, truth: np.ndarray, steps: tuple[int, ...]) -> Profile:
-    """(n, K, R) errors of labelled images, (n,) true classes, R time steps -> Profile.
+def measure(errors: np.ndarray, truth: np.ndarray, timesteps: tuple[int, ...]) -> Profile:
+    """(n, K, R) errors of labelled images, (n,) true classes, R timesteps -> Profile.
 
     Steps are chosen one after the other so that the cross-entropy of what all chosen so far decide together is least:
     a step that errs on the same images as those before it comes late, however clear it is alone.
@@ -31,14 +31,14 @@ def measure(errors: np.ndarray, truth: np.ndarray, steps: tuple[int, ...]) -> Pr
     chosen: list[int] = []
     losses: list[float] = []
     total = np.zeros(errors.shape[:2])
-    while len(chosen) < len(steps):
-        rest = [r for r in range(len(steps)) if r not in chosen]
+    while len(chosen) < len(timesteps):
+        rest = [r for r in range(len(timesteps)) if r not in chosen]
         found = [cross_entropy(total + errors[..., r], truth) for r in rest]
         best = int(np.argmin(found))
         chosen.append(rest[best])
         losses.append(found[best])
         total = total + errors[..., rest[best]]
-    return Profile(tuple(steps[r] for r in chosen), tuple(alone[r] for r in chosen), tuple(losses))
+    return Profile(tuple(timesteps[r] for r in chosen), tuple(alone[r] for r in chosen), tuple(losses))
 
 
 def order_is_chance(errors: np.ndarray, truth: np.ndarray) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from bigain.backbones.denoiser import Denoiser
 from bigain.checks import whole
+from bigain.denoisers.base import Denoiser
 from bigain.registry import miss
 
 FEWEST = 10  # labelled images to measure anything with
@@ -29,7 +29,7 @@ def check_classes(classes: Any) -> tuple[str | int, ...]:
         raise TypeError(f"classes must be a list of names or numbers, got {classes!r}")
     found = (classes,) if isinstance(classes, str) else tuple(plain_class(name) for name in classes)
     if len(found) < 2:
-        raise ValueError(f"classification needs two classes or more; got {list(found)!r}")
+        raise ValueError(f"classification needs at least two classes, got {list(found)!r}")
     twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
     if twice:
         raise ValueError(
@@ -62,7 +62,7 @@ def check_batch_size(size: Any, denoiser: Denoiser) -> int:
         return denoiser.rows_at_once()
     number = whole(size)
     if number is None or number < 1:
-        raise ValueError(f'batch_size is a number of rows from 1, or "auto"; got {size!r}')
+        raise ValueError(f'batch_size must be an int of at least 1, or "auto", got {size!r}')
     return number
 
 
@@ -70,12 +70,12 @@ def check_labels(classes: Sequence[str | int], count: int, labels: Any) -> np.nd
     """Numbers of the labels among the classes, if there are enough of them to measure something: -> (n,)."""
     labels = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
     if count != len(labels) or not count:
-        raise ValueError(f"each image needs a label; got {count} images and {len(labels)} labels")
+        raise ValueError(f"each image needs a label, got {count} images and {len(labels)} labels")
     strange = [label for label in labels if label not in classes]
     if strange:
         raise ValueError(miss("class", strange[0], [str(name) for name in classes]))
     if count < FEWEST:
-        raise ValueError(f"to measure something takes {FEWEST} labelled images or more, better 100; got {count}")
+        raise ValueError(f"measuring needs at least {FEWEST} labelled images, better 100, got {count}")
     if len(set(labels)) < 2:
         raise ValueError(f"the labelled images must be of two classes or more; all {count} are {labels[0]!r}")
     return np.array([classes.index(label) for label in labels])

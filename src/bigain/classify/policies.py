@@ -8,13 +8,13 @@ import numpy as np
 
 import bigain.classify.race  # noqa: F401 - registers itself
 from bigain.checks import plain_ints, set_plain_ints, whole
-from bigain.classify.board import POLICIES, Board, Policy
-from bigain.classify.trials import Deck, Trial
+from bigain.classify.state import POLICIES, ClassifierState, Policy
+from bigain.classify.trials import TimestepSampler, Trial
 from bigain.registry import call, miss, parse_call
 
 
 def parse_policy(text: str) -> Any:
-    """`stages(trials=(5, 20), keep=(5, 1))` -> Stages; the paper's settings by data set: `imagenet-1k`."""
+    """`stages(trials=(5, 20), keep=(5, 1))` -> Stages; the paper's settings by dataset: `imagenet-1k`."""
     if text in PAPER:
         return PAPER[text]
     name, args, kwargs = parse_call(text, "policy")
@@ -51,19 +51,19 @@ class Stages:
         for name, counts in (("trials", self.trials), ("keep", self.keep)):
             several = counts.tolist() if isinstance(counts, np.ndarray) else counts
             if not isinstance(several, list | tuple) or any(whole(count) is None for count in several):
-                raise ValueError(f"{name} is a list of ints, one for each stage; got {counts!r}")
+                raise ValueError(f"{name} must be a list of ints, one for each stage, got {counts!r}")
             object.__setattr__(self, name, plain_ints(tuple(several)))
         if len(self.trials) != len(self.keep) or not self.trials:
-            raise ValueError(f"stages need as many keep counts as trials; got {self.trials} and {self.keep}")
+            raise ValueError(f"stages need as many keep counts as trials, got {self.trials} and {self.keep}")
         if list(self.trials) != sorted(set(self.trials)) or min(self.trials) < 1:
-            raise ValueError(f"trials are cumulative and must rise; got {self.trials}")
+            raise ValueError(f"trials must be cumulative and rise, got {self.trials}")
         if list(self.keep) != sorted(self.keep, reverse=True) or min(self.keep) < 1:
-            raise ValueError(f"keep counts must not rise, and are 1 or more; got {self.keep}")
+            raise ValueError(f"keep must be at least 1 and must not rise, got {self.keep}")
 
-    def rounds(self, board: Board, deck: Deck) -> Iterator[list[Trial]]:
-        for trials, keep in zip(deck.stages(self.trials), self.keep, strict=True):
+    def rounds(self, state: ClassifierState, sampler: TimestepSampler) -> Iterator[list[Trial]]:
+        for trials, keep in zip(sampler.stages(self.trials), self.keep, strict=True):
             yield trials
-            board.keep(board.best(keep))
+            state.keep(state.best(keep))
 
 
 @POLICIES.register("exhaustive")
@@ -76,11 +76,11 @@ class Exhaustive:
     def __post_init__(self) -> None:
         set_plain_ints(self, ("trials",))
         if type(self.trials) is not int or self.trials < 1:
-            raise ValueError(f"trials is an int from 1; got {self.trials!r}")
+            raise ValueError(f"trials must be an int of at least 1, got {self.trials!r}")
 
-    def rounds(self, board: Board, deck: Deck) -> Iterator[list[Trial]]:
-        yield deck.stages((self.trials,))[0]
-        board.keep(board.best(1))
+    def rounds(self, state: ClassifierState, sampler: TimestepSampler) -> Iterator[list[Trial]]:
+        yield sampler.stages((self.trials,))[0]
+        state.keep(state.best(1))
 
 
 # the settings of the paper's experiments

@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 
 from bigain.checks import set_plain_ints
-from bigain.classify.board import POLICIES, Board
-from bigain.classify.trials import Deck, Trial
+from bigain.classify.state import POLICIES, ClassifierState
+from bigain.classify.trials import TimestepSampler, Trial
 
 RESERVE = 0.15  # share of the allowed error kept for what the critical value is not exact in
 STEADY = 9  # degrees of freedom of everybody's spread that steady the survivors' own
@@ -23,7 +23,7 @@ class Race:
     Doubt is a test on the paired differences to the leader after every trial, with one critical value for the whole
     race (see `critical_value`). If a trial's errors are independent normal numbers of equal spread around what all
     classes share, the class with the lowest mean error is dropped, at any time, with probability at most
-    1 − confidence, even if all classes are equally good; when they are not, much more rarely. The time steps are
+    1 − confidence, even if all classes are equally good; when they are not, much more rarely. The timesteps are
     evenly spaced, in an order shuffled for each image; `max_trials` ends the race, the lowest mean then wins.
     """
 
@@ -35,53 +35,53 @@ class Race:
     def __post_init__(self) -> None:
         set_plain_ints(self, ("max_trials", "first"))
         if not isinstance(self.confidence, Real) or not 0 < self.confidence < 1:
-            raise ValueError(f"confidence is a probability between 0 and 1; got {self.confidence!r}")
+            raise ValueError(f"confidence must be a probability between 0 and 1, got {self.confidence!r}")
         if not type(self.max_trials) is type(self.first) is int or not 2 <= self.first <= self.max_trials:
-            raise ValueError(f"a race needs ints 2 <= first <= max_trials; got {self.first!r} and {self.max_trials!r}")
+            raise ValueError(f"a race needs ints 2 <= first <= max_trials, got {self.first!r} and {self.max_trials!r}")
         object.__setattr__(self, "confidence", float(self.confidence))  # of numpy's too, so that its text is plain
         if type(self.antithetic) is not bool:
-            raise ValueError(f"antithetic is True or False; got {self.antithetic!r}")
+            raise ValueError(f"antithetic must be True or False, got {self.antithetic!r}")
 
-    def rounds(self, board: Board, deck: Deck) -> Iterator[list[Trial]]:
-        waiting = self._trials(deck)  # says if there are not so many, before the simulation
-        limit = critical_value(self.confidence, len(board.alive), self.first, self.max_trials)
+    def rounds(self, state: ClassifierState, sampler: TimestepSampler) -> Iterator[list[Trial]]:
+        waiting = self._trials(sampler)  # says if there are not so many, before the simulation
+        limit = critical_value(self.confidence, len(state.alive), self.first, self.max_trials)
         size = self.first
-        while waiting and len(board.alive) > 1:
+        while waiting and len(state.alive) > 1:
             yield waiting[:size]
             waiting = waiting[size:]
             size = 2 if self.antithetic else 1
-            board.keep(board.alive[~(behind(board) >= limit)])
+            state.keep(state.alive[~(behind(state) >= limit)])
 
-    def _trials(self, deck: Deck) -> list[Trial]:
+    def _trials(self, sampler: TimestepSampler) -> list[Trial]:
         if not self.antithetic:
-            return deck.sequence(self.max_trials)
-        trials = deck.sequence(-(-self.max_trials // 2))
+            return sampler.sequence(self.max_trials)
+        trials = sampler.sequence(-(-self.max_trials // 2))
         return [sign for trial in trials for sign in (trial, trial._replace(sign=-1))][: self.max_trials]
 
 
-def behind(board: Board) -> np.ndarray:
+def behind(state: ClassifierState) -> np.ndarray:
     """How far each survivor is behind the leader, in standard errors of the paired difference: (alive,)."""
-    errors = board.errors[board.alive]
+    errors = state.errors[state.alive]
     broken = ~np.isfinite(errors).all(1)
     if broken.all():
         return np.zeros(len(errors))
     mean = errors.mean(1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = (mean - mean.min()) * np.sqrt(errors.shape[1] / np.float64(2 * noise_variance(board)))
+        found = (mean - mean.min()) * np.sqrt(errors.shape[1] / np.float64(2 * noise_variance(state)))
     return np.where(broken, np.inf, np.nan_to_num(found, nan=0.0, posinf=np.inf))
 
 
-def noise_variance(board: Board) -> float:
+def noise_variance(state: ClassifierState) -> float:
     """Variance of an error around its class's mean and its trial's shared part, pooled over classes.
 
     That of the survivors, who have all trials, steadied by that of everybody, which is larger as a rule: classes
     that are alike have errors that are alike.
     """
-    whole = np.isfinite(board.errors).all(1)  # the survivors, apart from broken ones
-    shared = board.errors[whole].mean(0)
-    count, trials = int(whole.sum()), board.errors.shape[1]
-    own, own_freedom = residual(board.errors[whole] - shared), (trials - 1) * (count - 1)
-    rest = board.errors[~whole] - shared
+    whole = np.isfinite(state.errors).all(1)  # the survivors, apart from broken ones
+    shared = state.errors[whole].mean(0)
+    count, trials = int(whole.sum()), state.errors.shape[1]
+    own, own_freedom = residual(state.errors[whole] - shared), (trials - 1) * (count - 1)
+    rest = state.errors[~whole] - shared
     rest_freedom = np.isfinite(rest).sum() - np.isfinite(rest).any(1).sum()
     everybody = (own + residual(rest) / (1 + 1 / count)) / max(1, own_freedom + rest_freedom)
     return float((own + STEADY * everybody) / (own_freedom + STEADY))

@@ -14,33 +14,35 @@ from bigain.seeds import hashed
 
 
 class Trial(NamedTuple):
-    """One comparison: a time step and the number of its noise; `sign` -1 is the mirrored noise of the same number."""
+    """One comparison: a timestep and the number of its noise; `sign` -1 is the mirrored noise of the same number."""
 
     t: int
     number: int
     sign: int = 1
 
 
-def even_steps(timesteps: int, most: int) -> list[int]:
+def even_timesteps(num_train_timesteps: int, most: int) -> list[int]:
     """Evenly spaced timesteps, in the middle of their intervals: 1000, 20 -> 25, 75, ..., 975.
 
     As in the reference the stride is a whole number, so that the last ones are not tried where `most` does not divide
     the timesteps: 1000, 300 -> 1, 4, ..., 898.
     """
     count = whole(most)
-    if count is None or not 1 <= count <= timesteps:
-        raise ValueError(f"the number of trials is from 1 to {timesteps}, the time steps of the model; got {most!r}")
-    stride = timesteps // count
-    return list(range(stride // 2, timesteps, stride))[:count]
+    if count is None or not 1 <= count <= num_train_timesteps:
+        raise ValueError(
+            f"the number of trials must be from 1 to {num_train_timesteps}, the timesteps of the model, got {most!r}"
+        )
+    stride = num_train_timesteps // count
+    return list(range(stride // 2, num_train_timesteps, stride))[:count]
 
 
-def staged_steps(timesteps: int, stages: Sequence[int]) -> list[list[int]]:
-    """New time steps of each stage: every (m // n)-th of the m evenly spaced ones, from the middle, if not done.
+def staged_timesteps(num_train_timesteps: int, stages: Sequence[int]) -> list[list[int]]:
+    """New timesteps of each stage: every (m // n)-th of the m evenly spaced ones, from the middle, if not done.
 
     1000, [5, 20] -> [125, 325, 525, 725, 925], [25, 75, 175, ..., 975]. Where a stage does not divide the last,
     the sets do not nest and its survivors have more trials than the stage's number, as in the reference.
     """
-    steps = even_steps(timesteps, max(stages))
+    steps = even_timesteps(num_train_timesteps, max(stages))
     done: set[int] = set()
     found = []
     for count in stages:
@@ -51,72 +53,72 @@ def staged_steps(timesteps: int, stages: Sequence[int]) -> list[list[int]]:
     return found
 
 
-Steps = Literal["even", "random"] | tuple[int, ...]
+Timesteps = Literal["even", "random"] | tuple[int, ...]
 
 
-class Deck(NamedTuple):
+class TimestepSampler(NamedTuple):
     """Where the trials of one image come from.
 
-    `steps` "even" spaces the time steps evenly, as the reference does; "random" draws them uniformly, as the paper's
+    `timesteps` "even" spaces the timesteps evenly, as the reference does; "random" draws them uniformly, as the paper's
     algorithm says; a tuple is used in its order, from the start again where it is too short. What is drawn depends
     on `key`, a number of the seed and the image, only.
     """
 
-    steps: Steps
-    timesteps: int
+    timesteps: Timesteps
+    num_train_timesteps: int
     key: int = 0
 
     def stages(self, counts: Sequence[int]) -> list[list[Trial]]:
         """New trials of each stage, for rising cumulative counts."""
-        if self.steps == "even":
-            return [[Trial(t, 0) for t in stage] for stage in staged_steps(self.timesteps, counts)]
+        if self.timesteps == "even":
+            return [[Trial(t, 0) for t in stage] for stage in staged_timesteps(self.num_train_timesteps, counts)]
         trials = numbered(self._sequence(counts[-1]))
         return [trials[a:b] for a, b in itertools.pairwise([0, *counts])]
 
     def sequence(self, count: int) -> list[Trial]:
         """Trials to be tried one after the other; evenly spaced ones in an order of the image's own."""
         trials = self.stages([count])[0]
-        if self.steps != "even":
+        if self.timesteps != "even":
             return trials
         return [trials[i] for i in torch.randperm(count, generator=self._generator()).tolist()]
 
     def _sequence(self, count: int) -> list[int]:
-        if self.steps == "random":
-            return torch.randint(self.timesteps, (count,), generator=self._generator()).tolist()
-        return list(itertools.islice(itertools.cycle(self.steps), count))  # type: ignore[arg-type]
+        if self.timesteps == "random":
+            return torch.randint(self.num_train_timesteps, (count,), generator=self._generator()).tolist()
+        return list(itertools.islice(itertools.cycle(self.timesteps), count))  # type: ignore[arg-type]
 
     def _generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(self.key)
 
 
-def numbered(steps: Sequence[int]) -> list[Trial]:
-    """Trials at these time steps; a step that comes again gets another noise."""
+def numbered(timesteps: Sequence[int]) -> list[Trial]:
+    """Trials at these timesteps; a step that comes again gets another noise."""
     seen: dict[int, int] = {}
     trials = []
-    for t in steps:
+    for t in timesteps:
         trials.append(Trial(int(t), seen.get(t, 0)))
         seen[t] = seen.get(t, 0) + 1
     return trials
 
 
-def check_steps(steps: object, timesteps: int) -> Steps:
-    """ "even", "random", or time steps of the model as a tuple."""
-    if isinstance(steps, np.ndarray | Tensor):
-        steps = steps.tolist()
-    if steps == "even" or steps == "random":
-        return steps
-    if isinstance(steps, str) or not isinstance(steps, Sequence) or not len(steps):
-        raise ValueError(f'trials are "even", "random", "informative" or a sequence of time steps; got {steps!r}')
-    wrong = [t for t in steps if not is_step(t, timesteps)]
+def check_timesteps(timesteps: object, num_train_timesteps: int) -> Timesteps:
+    """ "even", "random", or timesteps of the model as a tuple."""
+    if isinstance(timesteps, np.ndarray | Tensor):
+        timesteps = timesteps.tolist()
+    if timesteps == "even" or timesteps == "random":
+        return timesteps
+    if isinstance(timesteps, str) or not isinstance(timesteps, Sequence) or not len(timesteps):
+        raise ValueError(f'timesteps must be "even", "random", "informative" or a sequence of ints, got {timesteps!r}')
+    wrong = [t for t in timesteps if not is_timestep(t, num_train_timesteps)]
     if wrong:
-        raise ValueError(f"time steps are whole numbers from 0 to {timesteps - 1}; got {wrong[0]!r}")
-    return tuple(int(t) for t in steps)
+        raise ValueError(f"timesteps must be ints from 0 to {num_train_timesteps - 1}, got {wrong[0]!r}")
+    return tuple(int(t) for t in timesteps)
 
 
-def is_step(t: object, timesteps: int) -> bool:
+def is_timestep(t: object, num_train_timesteps: int) -> bool:
     """Whether it is a timestep of the model; 25.0 is one, because `numpy.linspace` gives floats."""
     number = int(t) if isinstance(t, float) and t.is_integer() else whole(t)
-    return number is not None and 0 <= number < timesteps
+    return number is not None and 0 <= number < num_train_timesteps
 
 
 def fingerprint(image: Tensor) -> int:

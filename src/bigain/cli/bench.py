@@ -1,7 +1,7 @@
 """`bigain bench`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ def bench(
         str,
         typer.Option(
             metavar="NAME",
-            help="An architecture (random weights), a bundled model, a folder or a hub id.",
+            help="An architecture (random weights), a bundled model, a folder or a Hub model ID.",
             autocompletion=names_of("architectures"),
         ),
     ] = "sd2",
@@ -67,7 +67,7 @@ def bench(
     as_json: Annotated[
         bool,
         json_of(
-            "{model, latent, batch, dtype, rounds, machine, versions, pays_from, not_compiled, "
+            "{model, latent, batch, dtype, rounds, machine, versions, break_even, not_compiled, "
             "rows: a list of {name, mode, seconds, "
             "quartiles, to_none, interval, to_tomesd, flops, bound, to_eager, peak_bytes, parts, speedup, "
             "speedup_interval, overhead}}",
@@ -81,22 +81,24 @@ def bench(
     """
     import json
 
-    from bigain.backbones.named import ARCHITECTURES
-    from bigain.bench.request import check_operator
-    from bigain.zoo.shelf import locate
+    from bigain.commands.request import CompressionOptions
+    from bigain.models.named import ARCHITECTURES
+    from bigain.zoo.catalog import locate
 
     size = parse_size(latent) if latent else None
     if model not in ARCHITECTURES:
         locate(model)
     for text in operator or ():
-        check_operator(None if text.startswith("tomesd") else text, where, reuse)
+        if not text.startswith("tomesd"):
+            CompressionOptions(text, where, reuse).check()
 
     from bigain.bench.speed import Bench, measure
-    from bigain.bench.speed_report import advice, parts_table, speed_chart, speed_json, speed_table
+    from bigain.bench.speed_report import advice, parts_table, speed_json, speed_table
     from bigain.plots import save_figure
+    from bigain.plots.speed import speed_chart
 
-    options = {"where": where, "reuse": reuse}
-    wanted = Bench(model, tuple(operator or ()), size, batch, dtype, device, rounds, compiled, options)
+    again: Any = reuse
+    wanted = Bench(model, tuple(operator or ()), size, batch, dtype, device, rounds, compiled, where, again)
     with err.status("building the model") as status:
         result = measure(wanted, status.update)
     found = speed_json(result, wanted)

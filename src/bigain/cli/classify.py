@@ -54,11 +54,11 @@ def classify(
             rich_help_panel=DECISION,
         ),
     ] = "stages",
-    trials: Annotated[
+    timesteps: Annotated[
         str,
         typer.Option(
-            metavar="STEPS",
-            help="Time steps: even, random, informative (measured for the model), or numbers like 125,525.",
+            metavar="T",
+            help="Timesteps: even, random, informative (measured for the model), or numbers like 125,525.",
             autocompletion=words("even", "random", "informative"),
             rich_help_panel=DECISION,
         ),
@@ -103,11 +103,12 @@ def classify(
     Rows appear as they are decided. Where folders are named after classes, the accuracy is printed, too. What cannot
     be read is named and left out. Ctrl-C and SIGTERM say what is done; with --out it is kept.
     """
-    from bigain.bench.files import find_images
-    from bigain.bench.request import Request
     from bigain.cli.classifying import Classifying, Output, settings_of
+    from bigain.commands.request import ClassifyRequest, CompressionOptions
+    from bigain.data.images import find_images
 
-    request = Request(model, classes, prompts, operator, reuse, groups, policy, trials, seed, device, where)
+    compression = CompressionOptions(operator, where, reuse, groups)
+    request = ClassifyRequest(model, classes, prompts, compression, policy, timesteps, seed, device)
     output = Output(file, resume, as_json, top)
     output.check()
     found = find_images(images)

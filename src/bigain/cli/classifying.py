@@ -16,8 +16,8 @@ from bigain.cli.console import Code, err, interrupted, left_out, out, print_json
 from bigain.escape import terminal
 
 if TYPE_CHECKING:
-    from bigain.bench.request import Request
-    from bigain.bench.results import Result
+    from bigain.commands.request import ClassifyRequest
+    from bigain.commands.results import Result
     from bigain.data.images import Found
 
 WIDEST = 60  # letters of a path for which the other columns make room
@@ -33,7 +33,7 @@ class Output(NamedTuple):
 
     def check(self) -> None:
         """Before any work: a file that can be begun or continued."""
-        from bigain.bench.results import check_new, format_of
+        from bigain.commands.results import check_new, format_of
 
         if self.file is None:
             if self.resume:
@@ -44,9 +44,9 @@ class Output(NamedTuple):
             check_new(self.file)
 
 
-def settings_of(request: "Request", top: int, loaded: Sequence[Path]) -> str:
+def settings_of(request: "ClassifyRequest", top: int, loaded: Sequence[Path]) -> str:
     """A hash of all that decides the rows of a file, the user's own operators among it."""
-    from bigain.bench.results import settings_key
+    from bigain.commands.results import settings_key
 
     files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in loaded]
     return settings_key(request.settings(top=top, load=files))
@@ -56,8 +56,8 @@ class Classifying:
     """One call of the command, from the images that were found to its exit code."""
 
     def __init__(self, found: "Found", output: Output, settings: str) -> None:
-        from bigain.bench.files import Tally
-        from bigain.bench.results import Kept, read_kept
+        from bigain.commands.classify import Tally
+        from bigain.commands.results import Kept, read_kept
 
         self.output, self.settings = output, settings
         self.left_out: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Classifying:
         for name, reason in found.left_out.items():
             self.leave_out(name, reason)
 
-    def run(self, request: "Request") -> None:
+    def run(self, request: "ClassifyRequest") -> None:
         todo = [path for path in self.images if not self.take_kept(path)]
         if self.tally.done:
             warn("", f"{self.tally.done} of {len(self.images)} images are in {self.output.file} already")
@@ -95,8 +95,8 @@ class Classifying:
         if self.output.as_json:
             self.results[result.path] = result
 
-    def classify(self, todo: list[Path], request: "Request") -> None:
-        from bigain.bench.results import Growing
+    def classify(self, todo: list[Path], request: "ClassifyRequest") -> None:
+        from bigain.commands.results import Growing
 
         with ExitStack() as stack:
             file = None
@@ -105,7 +105,7 @@ class Classifying:
             if not todo:
                 return
             with err.status("loading the model"):  # imports, too
-                from bigain.bench.session import classify_each
+                from bigain.commands.classify import classify_each
             bars, task = stack.enter_context(shown_progress(len(todo)))
 
             def unreadable(name: str, reason: str) -> None:
@@ -128,7 +128,7 @@ class Classifying:
 
     def report(self) -> None:
         """The JSON document, or the accuracy."""
-        from bigain.bench.files import as_json
+        from bigain.commands.classify import as_json
 
         if self.output.as_json:
             order = [str(path) for path in self.images]

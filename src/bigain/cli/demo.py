@@ -23,7 +23,7 @@ def demo(
 
     Real test images, no download, some minutes; one table here and one page to look at.
     """
-    from bigain.bench.demo import QUICK, demo_table, run_demo
+    from bigain.commands.demo import QUICK, demo_table, run_demo
 
     try:
         result = run_demo(folder, err, QUICK if quick else None)

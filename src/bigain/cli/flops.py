@@ -1,7 +1,6 @@
 """`bigain flops`."""
 
-from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,17 +10,8 @@ from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import Operator, Reuse, Where, json_of, names_of
 from bigain.registry import NONE
 
-MAIN_OPERATORS: tuple[tuple[str | None, str | None], ...] = (
-    (None, None),
-    ("tome(ratio=0.7)", None),
-    ("gated_merge(ratio=0.7)", None),
-    ("gated_merge(ratio=0.7)", "stage"),
-    ("block_merge(ratio=0.7)", None),
-    ("sito(ratio=0.7)", None),
-    ("todo(factor=2)", None),
-    ("kv_downsample(factor=2)", None),
-    ("kv_downsample(factor=4)", None),
-)  # with `reuse`
+if TYPE_CHECKING:
+    from bigain.bench.flops import Cost
 
 
 @app.command(
@@ -52,39 +42,31 @@ def flops(
 
     Without --operator, the table has the uncompressed model and the main operators.
     """
-    from bigain.backbones.named import check_named
-    from bigain.bench.request import attached_operator, check_operator
-    from bigain.zoo.shelf import bundled, locate
+    from bigain.commands.request import CompressionOptions
+    from bigain.models.named import check_named
+    from bigain.zoo.catalog import bundled, locate
 
     if reuse and not operator:
-        raise ValueError("--reuse goes with --operator; the table without one has both where it matters")
+        raise ValueError("--reuse needs --operator; without one the table has both where it matters")
     size = parse_size(latent) if latent else None
     if model in bundled():
         locate(model)
     else:
         check_named(model)
-    check_operator(operator, where, reuse)
+    asked = CompressionOptions(operator, where, reuse)
+    if operator:
+        asked.check()
 
-    from bigain.backbones.architectures import build_meta, meta_copy
-    from bigain.backbones.denoiser import TEXT_TOKENS
-    from bigain.backbones.site import native_size
-    from bigain.bench.cost import count_flops
-    from bigain.loading import load_denoiser
+    from dataclasses import replace
 
-    if model in bundled():
-        denoiser = load_denoiser(model)
-        network, text_tokens = meta_copy(denoiser.network), denoiser.text_tokens
-    else:
-        network, text_tokens = build_meta(model), TEXT_TOKENS
-    height, width = size or native_size(network)
-    count = partial(count_flops, network, latent=size, text_tokens=text_tokens)
-    dense = count() / 1e9
-    rows: list[dict[str, Any]] = []
-    for text, again in ((operator, reuse),) if operator else MAIN_OPERATORS:
-        text = attached_operator(text)
-        gflops = count(text, where=where, reuse=again) / 1e9 if text else dense
-        asked = {"model": model, "operator": text, "reuse": again, "where": where if text else None}
-        rows.append({**asked, "latent": f"{height}x{width}", "gflops": gflops, "saved": 1 - gflops / dense})
+    from bigain.bench.flops import MAIN, model_costs
+    from bigain.compression.setting import as_where
+
+    chosen = as_where(where)
+    main = [compression and replace(compression, where=chosen) for compression in MAIN]
+    costs = model_costs(model, [asked.compression()] if operator else main, size)
+    height, width = costs.latent
+    rows = [row_of(model, cost, f"{height}x{width}") for cost in costs.rows]
     if as_json:
         print_json(rows)
         return
@@ -93,16 +75,24 @@ def flops(
     table.add_column("reuse")
     table.add_column("GFLOPs", justify="right")
     table.add_column("saved", justify="right")
-    places = 2 if dense > 1 else 4
+    places = 2 if rows[0]["gflops"] > 1 else 4
     for row in rows:
         cost = f"{row['gflops']:.{places}f}"
         table.add_row(cell(row["operator"] or NONE), row["reuse"] or "", cost, f"{row['saved']:.1%}")
     out.print(table)
 
 
+def row_of(model: str, cost: "Cost", latent: str) -> dict[str, Any]:
+    values = (
+        {"operator": None, "where": None, "reuse": None} if cost.compression is None else cost.compression.as_dict()
+    )
+    asked = {"model": model, **{key: values[key] for key in ("operator", "reuse", "where")}}
+    return {**asked, "latent": latent, "gflops": cost.flops / 1e9, "saved": cost.saved}
+
+
 def parse_size(text: str) -> tuple[int, int]:
     """`48x80` -> (48, 80)."""
     height, _, width = text.partition("x")
     if not (height.isdigit() and width.isdigit()) or 0 in (int(height), int(width)):
-        raise ValueError(f"a size is height x width, like 64x64; got {text!r}")
+        raise ValueError(f"size must be HEIGHTxWIDTH, like 64x64, got {text!r}")
     return int(height), int(width)

@@ -44,8 +44,10 @@ def generate(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
-    steps: Annotated[int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)] = 50,
-    guidance: Annotated[
+    num_inference_steps: Annotated[
+        int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)
+    ] = 50,
+    guidance_scale: Annotated[
         float | None,
         typer.Option(metavar="X", help="1 means none; the model's usual one by default.", rich_help_panel=SAMPLING),
     ] = None,
@@ -72,14 +74,15 @@ def generate(
 
     Each image has a seed of its own: batch size and order change nothing.
     """
-    from bigain.bench.request import Wish
+    from bigain.commands.request import CompressionOptions, GenerateRequest
 
-    wish = Wish(model, operator, reuse, tuple(prompt or ()), classes, prompts_file, count, device, where, groups)
-    wish.check()
-    from bigain.bench.session import generate_all
+    compression = CompressionOptions(operator, where, reuse, groups)
+    request = GenerateRequest(model, tuple(prompt or ()), classes, prompts_file, count, compression, device)
+    request.check()
+    from bigain.commands.generate import generate_all
     from bigain.generation import Sampling
 
-    sheet = generate_all(wish, Sampling(steps, guidance, scheduler, seed), folder, err)
+    sheet = generate_all(request, Sampling(num_inference_steps, guidance_scale, scheduler, seed), folder, err)
     if as_json:
         print_json({"images": [folder / f"{number:05d}.png" for number in range(count)], "sheet": sheet})
     else:

@@ -34,7 +34,7 @@ def main(
         list[Path] | None,
         typer.Option(
             metavar="FILE.py",
-            help="Run a Python file first: operators, scorers, policies and data sets that it registers are then "
+            help="Run a Python file first: operators, scorers, policies and datasets that it registers are then "
             "known by name. May be given several times.",
         ),
     ] = None,

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from bigain.cli.catalog import CATALOG, as_written, parameters
 from bigain.cli.console import cell, out, print_json
 from bigain.cli.main import MORE, app, examples
 from bigain.cli.options import json_of, words
-from bigain.cli.shelves import SHELVES, as_written, parameters
 from bigain.registry import miss
 
 
@@ -18,16 +18,16 @@ from bigain.registry import miss
     epilog=examples("bigain list operators", "bigain --load my_operator.py list operators"),
 )
 def list_names(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help=f"{', '.join(SHELVES)}.", autocompletion=words(*SHELVES))],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help=f"{', '.join(CATALOG)}.", autocompletion=words(*CATALOG))],
     as_json: Annotated[
         bool,
         json_of("by name {text: a line, parameters: a list of {name, required, default}}"),
     ] = False,
 ) -> None:
     """List what there is, one line each; below operators, policies and data the parameters that they take."""
-    if what not in SHELVES:
-        raise ValueError(miss("list of", what, SHELVES))
-    lines, taken = SHELVES[what](), parameters(what)
+    if what not in CATALOG:
+        raise ValueError(miss("list of", what, CATALOG))
+    lines, taken = CATALOG[what](), parameters(what)
     if as_json:
         print_json({name: {"text": text, "parameters": taken.get(name, [])} for name, text in lines.items()})
         return

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bigain.cli.shelves import SHELVES
+from bigain.cli.catalog import CATALOG
 from bigain.registry import miss
 
 # panels of --help
@@ -25,7 +25,7 @@ def names_of(shelf: str) -> Callable[[typer.Context, str], list[tuple[str, str]]
         with suppress(ValueError, OSError):  # said when the command runs
             for path in ctx.find_root().params.get("load") or ():
                 load_file(path)
-        found = SHELVES[shelf]().items()
+        found = CATALOG[shelf]().items()
         return [(name, shorten(line, 70, placeholder=" …")) for name, line in found if name.startswith(incomplete)]
 
     return complete
@@ -66,7 +66,9 @@ def use_threads(ctx: typer.Context, count: int | None) -> int | None:
 Model = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="A bundled model, a folder or a hub id (owner/name).", autocompletion=names_of("models")
+        metavar="NAME",
+        help="A bundled model, a folder or a Hub model ID (owner/name).",
+        autocompletion=names_of("models"),
     ),
 ]
 Operator = Annotated[

@@ -12,14 +12,14 @@ from bigain.cli.options import json_of, words
 from bigain.registry import miss
 
 if TYPE_CHECKING:
-    from bigain.bench.report import Report
+    from bigain.experiments.report import Report
 
 
 @app.command(
     rich_help_panel=EXPERIMENTS,
     epilog=examples(
         "bigain report runs/main-unet --out report",
-        "bigain report runs/main-unet --against 'ToMe random'",
+        "bigain report runs/main-unet --against 'tome per_row'",
         "bigain report benchmarks/results/*.sqlite --format latex",
     ),
 )
@@ -51,14 +51,15 @@ def report(
     as_json: Annotated[bool, json_of("a list of {title, experiment, sessions, rows, …}, one a record")] = False,
 ) -> None:
     """Print tables of what experiments found; with --out, draw their figures."""
-    from bigain.bench.report import find_record, read_report
-    from bigain.bench.store import Store
-    from bigain.bench.tables import FORMATS, write_report
+    from bigain.commands.report import write_report
+    from bigain.experiments.report import find_record, read_report
+    from bigain.experiments.store import Store
+    from bigain.experiments.tables import FORMATS
 
     if form not in FORMATS:
         raise ValueError(miss("format", form, list(FORMATS)))
     if (folder or record) and len(records) > 1:
-        raise ValueError(f"--out and --record are for one run; got {len(records)}")
+        raise ValueError(f"--out and --record must be for one run, got {len(records)}")
     found = [read_report(place, against) for place in records]
     if as_json:
         print_json([contents(one) for one in found])

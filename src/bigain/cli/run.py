@@ -27,7 +27,7 @@ def run(
 
     Started again, it goes on where it was; started twice at a time, the two share the work.
     """
-    from bigain.bench.run import run_file
+    from bigain.experiments.run import run_file
 
     place = folder or Path("runs") / experiment.stem
     try:

@@ -31,7 +31,7 @@ def show(
     label: Annotated[
         str | None, typer.Option(metavar="NAME", help="The class or prompt that the model is told; none by default.")
     ] = None,
-    t: Annotated[int, typer.Option("--t", metavar="N", help="Time step: 0 is an image, 999 is noise.")] = 500,
+    t: Annotated[int, typer.Option("--t", metavar="N", help="Timestep: 0 is an image, 999 is noise.")] = 500,
     draws: Annotated[int, typer.Option(metavar="N", help="Noise draws that the score map is averaged over.")] = 4,
     seed: Seed = 0,
     picture: Annotated[
@@ -41,15 +41,15 @@ def show(
     as_json: Annotated[bool, json_of("{picture: a path, model, operators: a list of specs}", OUTPUT)] = False,
 ) -> None:
     """Draw what happens to the tokens of an image: the Laplacian map, and which tokens each operator merges."""
-    from bigain.bench.request import check_operator
-    from bigain.zoo.shelf import locate
+    from bigain.commands.request import CompressionOptions
+    from bigain.zoo.catalog import locate
 
     wanted = operator or ["gated_merge(ratio=0.5)", "tome(ratio=0.5)"]
     locate(model)
     for text in wanted:
-        check_operator(text, None, None)
+        CompressionOptions(text).check()
 
-    from bigain.bench.show import show
+    from bigain.commands.show import show
     from bigain.loading import load_denoiser
     from bigain.plots import save_figure
 

@@ -36,7 +36,7 @@ def train(
     ],
     data: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER", help="The data set's official files; the usual places by default."),
+        typer.Option(metavar="FOLDER", help="The dataset's official files; the usual places by default."),
     ] = None,
     folder: RunFolder = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Another seed than the recipe's 0.")] = 0,

@@ -5,10 +5,10 @@ from typing import Any
 
 from torch import nn
 
-from bigain.backbones.probe import Probe, SpatialHook, probe_of
-from bigain.backbones.site import Site
-from bigain.compression.attachment import Job
+from bigain.compression.attachment import Attachment
 from bigain.compression.hooks import KeyValue, SiteHook
+from bigain.models.probe import Probe, SpatialHook, probe_of
+from bigain.models.site import Site
 
 
 def our_hooks(module: nn.Module) -> Iterator[tuple[dict[int, Any], int, Any]]:
@@ -27,28 +27,28 @@ def all_site_hooks(model: nn.Module) -> list[SiteHook]:
 
 def site_hooks(model: nn.Module) -> list[SiteHook]:
     """Those of the sites that something is attached to."""
-    return [hook for hook in all_site_hooks(model) if hook.job is not None]
+    return [hook for hook in all_site_hooks(model) if hook.attachment is not None]
 
 
-def attach(model: nn.Module, sites: list[Site], chosen: list[Site], job: Job) -> list[SiteHook]:
-    """Put a job on its sites: -> their hooks. All sites of their kinds get hooks, see `SiteHook`."""
+def attach(model: nn.Module, sites: list[Site], chosen: list[Site], attachment: Attachment) -> list[SiteHook]:
+    """Put an attachment on its sites: -> their hooks. All sites of their kinds get hooks, see `SiteHook`."""
     known = {hook.site.name: hook for hook in all_site_hooks(model)}
     kinds = {site.kind for site in chosen}
     for site in sites:
         if site.kind in kinds and site.name not in known:
-            known[site.name] = SiteHook(site, job.probe)
+            known[site.name] = SiteHook(site, attachment.probe)
             known[site.name].attach(site.module)
     hooks = [known[site.name] for site in chosen]
     for hook in hooks:
-        hook.jobs, hook.seen = (*hook.jobs, job), None
+        hook.attachments, hook.trace = (*hook.attachments, attachment), None
     return hooks
 
 
-def detach(model: nn.Module, jobs: Collection[Job]) -> None:
-    """Switch jobs off, and take their hooks from the modules as soon as no pass needs them."""
-    for job in jobs:
-        job.switch(on=False)  # a compiled graph guards on this, not on the hooks
-        job.removed = True
+def detach(model: nn.Module, attachments: Collection[Attachment]) -> None:
+    """Switch attachments off, and take their hooks from the modules as soon as no pass needs them."""
+    for attachment in attachments:
+        attachment.switch(on=False)  # a compiled graph guards on this, not on the hooks
+        attachment.removed = True
     probe = probe_of(model)
     if probe is not None:
         probe.when_idle(lambda: sweep(model))
@@ -58,8 +58,8 @@ def sweep(model: nn.Module) -> None:
     """Forget what was removed; with the last of it all hooks go."""
     hooks = all_site_hooks(model)
     for hook in hooks:
-        hook.jobs = tuple(job for job in hook.jobs if not job.removed)
-    if not any(hook.jobs for hook in hooks):
+        hook.attachments = tuple(attachment for attachment in hook.attachments if not attachment.removed)
+    if not any(hook.attachments for hook in hooks):
         remove_hooks(model)
 
 

@@ -1,32 +1,52 @@
 """What one call of `compress` does at its sites: an operator, its options, and the plans it makes."""
 
 import warnings
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from bigain.backbones.probe import BlockCall, Pass, Probe
-from bigain.backbones.rows import Alike
+from bigain.compression.setting import Compression
+from bigain.models.probe import BlockCall, ForwardState, Probe
+from bigain.models.rows import RowGroups
+from bigain.models.site import Site
 from bigain.operators.base import Call, Operator
-from bigain.tokens.constants import numbers
-from bigain.tokens.plan import Plan, share
+from bigain.tokens.constants import arange
+from bigain.tokens.grid import Grid
+from bigain.tokens.plans import Plan, expand_plan
 from bigain.tokens.precision import sum_dtype
 
-Groups = int | Literal["halves", "input"] | None
+
+class SiteEvent(NamedTuple):
+    """A step of a compressed site, told to observers.
+
+    `step` is "begin", then "planned", then "merged" (the module runs next), "computed" and "unmerged".
+    """
+
+    step: str
+    site: Site
+    grid: Grid
+    tokens: Tensor  # (B, N, C) that the plan is made from
+    plan: Any  # a Plan; None at "begin"
 
 
-class Job:
-    """One call of `compress`: an operator, its options, and whether it is switched on."""
+Observer = Callable[[SiteEvent], None]
 
-    def __init__(self, operator: Operator, reuse: str | None, groups: Groups, probe: Probe, key: str) -> None:
-        self.operator = operator
-        self.reuse = reuse
-        self.groups = groups
+
+class Attachment:
+    """One call of `compress`: its setting, whether it is switched on, and who observes it."""
+
+    def __init__(self, compression: Compression, probe: Probe, key: str) -> None:
+        self.compression = compression
+        self.operator: Operator = compression.operator
+        self.reuse = compression.reuse
+        self.groups = compression.groups
         self.probe = probe
         self.key = key
         self.removed = False
         self.warned = False
+        self.observers: tuple[Observer, ...] = ()
 
     @property
     def active(self) -> bool:
@@ -43,79 +63,91 @@ class Job:
         plans, key = block.stage_plans if self.reuse == "stage" else block.plans, self.key
         if key in plans:
             return plans[key], False
-        tokens = block.x if self.probe.family.metric == "block" else x
+        tokens = self.tokens(block, x)
         if tokens.shape[1] != block.grid.tokens:
             raise RuntimeError(f"{hook.site.name} got {tokens.shape[1]} tokens, but its grid is {block.grid}")
         x, call = tokens.detach(), self.call(hook, block, tokens.shape[0])
-        alike = self.alike(x, block.forward)
-        if alike is None:
+        row_groups = self.row_groups(x, block.state)
+        if row_groups is None:
             plans[key] = self.operator.plan(x, call)
             return plans[key], True
-        cell = block.forward.next_kept(self.key)
+        cell = block.state.next_cache(self.key)
         made = cell.plan is None
         if cell.plan is None:
-            cell.plan = self.operator.plan(group_means(x, alike), group_call(call, alike))
-        plans[key] = share(cell.plan, alike.rows)
+            cell.plan = self.operator.plan(group_means(x, row_groups), group_call(call, row_groups))
+        plans[key] = expand_plan(cell.plan, row_groups.rows)
         return plans[key], made
+
+    def tokens(self, block: BlockCall, x: Tensor) -> Tensor:
+        """What plans are made from: the block's input, or the module's own."""
+        return block.x if self.probe.family.metric == "block" else x
+
+    def notify(self, step: str, hook: Any, block: BlockCall, x: Tensor, plan: Plan | None) -> None:
+        for observer in self.observers:
+            observer(SiteEvent(step, hook.site, block.grid, self.tokens(block, x), plan))
 
     def call(self, hook: Any, block: BlockCall, rows: int) -> Call:
         """What the operator is told; for one that draws, keys of the inputs or else the number of the pass."""
-        forward, alike = block.forward, block.forward.alike
-        key, member = hook.zero, numbers(rows, hook.zero.device)
-        if self.operator.draws and alike is not None and alike.keys is not None:
-            key = alike.keys.index_select(0, alike.rows)
-            member = torch.zeros_like(key) if alike.members is None else alike.members
-        elif self.operator.draws and forward.draw is not None:
-            key = forward.draw
-        return Call(block.grid, forward.t, key, hook.number, member)
+        state, row_groups = block.state, block.state.row_groups
+        key, member = hook.zero, arange(rows, hook.zero.device)
+        if self.operator.stochastic and row_groups is not None and row_groups.keys is not None:
+            key = row_groups.keys.index_select(0, row_groups.rows)
+            member = torch.zeros_like(key) if row_groups.members is None else row_groups.members
+        elif self.operator.stochastic and state.pass_index is not None:
+            key = state.pass_index
+        return Call(block.grid, state.t, key, hook.number, member)
 
-    def alike(self, x: Tensor, forward: Pass) -> Alike | None:
+    def row_groups(self, x: Tensor, state: ForwardState) -> RowGroups | None:
         """Which rows share a plan, or None where each has its own."""
-        if self.groups is None or not self.operator.looks:
+        if self.groups is None or not self.operator.data_dependent:
             return None
         if self.groups == "input":
-            if forward.alike is not None and forward.alike.rows.shape[0] != x.shape[0]:
-                raise RuntimeError(f"told of {len(forward.alike.rows)} rows with the same input, but got {len(x)}")
-            if forward.alike is None and x.shape[0] > 1:
+            if state.row_groups is not None and state.row_groups.rows.shape[0] != x.shape[0]:
+                expected = len(state.row_groups.rows)
+                raise RuntimeError(f"same_input was told of {expected} rows, but the batch has {len(x)}")
+            if state.row_groups is None and x.shape[0] > 1:
                 self._warn_of_strangers()
-            return forward.alike
-        size = 2 if self.groups == "halves" else self.groups
+            return state.row_groups
+        size = 2 if self.groups == "cfg" else self.groups
         if x.shape[0] % size:
             why = "; does the pipeline run without guidance (guidance_scale of 1, guess mode)? Leave groups out then"
             raise ValueError(
-                f"groups={self.groups!r} needs a batch of a multiple of {size} rows; got {len(x)}"
-                + (why if self.groups == "halves" else "")
+                f"groups={self.groups!r} needs a batch of a multiple of {size} rows, got {len(x)}"
+                + (why if self.groups == "cfg" else "")
             )
-        number = numbers(x.shape[0], x.device)
+        number = arange(x.shape[0], x.device)
         count = x.shape[0] // size
-        return Alike(number % count if self.groups == "halves" else number // size, count)
+        return RowGroups(number % count if self.groups == "cfg" else number // size, count)
 
     def _warn_of_strangers(self) -> None:
-        """Once: nothing is shared where nobody says which rows are alike, as in a pipeline of diffusers."""
+        """Once: nothing is shared where nobody says which rows share an input, as in a pipeline of diffusers."""
         if not self.warned and not torch.compiler.is_compiling():
             self.warned = True
             warnings.warn(
                 'groups="input" shares no plan here: only `DiffusionClassifier` and `bigain.generate` say which rows '
-                'have the same noisy input. For the two halves of a pipeline\'s guidance take groups="halves"',
+                'have the same noisy input. For the two halves of a pipeline\'s guidance take groups="cfg"',
                 stacklevel=2,
             )
 
 
-def group_means(x: Tensor, alike: Alike) -> Tensor:
-    """The mean row of each group, of those that speak for it: (B, N, C) -> (G, N, C)."""
+def group_means(x: Tensor, row_groups: RowGroups) -> Tensor:
+    """The mean of each group's planning rows: (B, N, C) -> (G, N, C)."""
     wide = sum_dtype(x.dtype)
-    voice = torch.ones(x.shape[0], dtype=wide, device=x.device) if alike.speak is None else alike.speak.to(wide)
-    spoken = x.to(wide) * voice.view(-1, 1, 1)
-    total = x.new_zeros((alike.inputs, *x.shape[1:]), dtype=wide).index_add(0, alike.rows, spoken)
-    size = torch.zeros(alike.inputs, dtype=wide, device=x.device).index_add(0, alike.rows, voice)
+    chosen = row_groups.planning_rows
+    weight = torch.ones(x.shape[0], dtype=wide, device=x.device) if chosen is None else chosen.to(wide)
+    weighted = x.to(wide) * weight.view(-1, 1, 1)
+    total = x.new_zeros((row_groups.inputs, *x.shape[1:]), dtype=wide).index_add(0, row_groups.rows, weighted)
+    size = torch.zeros(row_groups.inputs, dtype=wide, device=x.device).index_add(0, row_groups.rows, weight)
     return (total / size.clamp_min(1).view(-1, 1, 1)).to(x.dtype)
 
 
-def group_call(call: Call, alike: Alike) -> Call:
+def group_call(call: Call, row_groups: RowGroups) -> Call:
     """What the operator is told of groups: drawn patterns depend on the first of a group's rows."""
 
     def first(values: Tensor) -> Tensor:
-        return values.new_zeros(alike.inputs).scatter_reduce(0, alike.rows, values, "amin", include_self=False)
+        return values.new_zeros(row_groups.inputs).scatter_reduce(
+            0, row_groups.rows, values, "amin", include_self=False
+        )
 
     if call.draw_key is None or call.member is None:
         return call._replace(t=None)

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bigain.backbones.probe import Pass, Probe
-from bigain.backbones.site import Site
-from bigain.compression.attachment import Job
+from bigain.compression.attachment import Attachment
+from bigain.models.probe import ForwardState, Probe
+from bigain.models.site import Site
 from bigain.tokens.grid import Grid
-from bigain.tokens.plan import Plan
+from bigain.tokens.plans import Plan
 
 
-class Seen(NamedTuple):
+class SiteTrace(NamedTuple):
     """What a site did in its last call: tokens, queries and keys of one row, its grid, and the rows of a plan."""
 
     grid: Grid
@@ -26,21 +26,21 @@ class Seen(NamedTuple):
 
 
 class SiteHook:
-    """The two hooks of one site: shorten the tokens before, restore them after.
+    """The two hooks of one site: merge the tokens before, unmerge them after.
 
-    `jobs` are all that act here, of which a pass has at most one switched on; there may be none, since compilers
-    would otherwise take the site for another one's twin.
+    `attachments` are all that act here, of which a pass has at most one switched on; there may be none, since compilers
+    would otherwise take the site for another one's copy.
     """
 
     def __init__(self, site: Site, probe: Probe) -> None:
         self.site = replace(site, module=nn.Identity())  # a copied model must not carry the original's module
         self.probe = probe
-        self.jobs: tuple[Job, ...] = ()
+        self.attachments: tuple[Attachment, ...] = ()
         # tensors: one graph serves all sites, and TorchInductor gets hashes of constants wrong
         with torch.inference_mode(False):
             self.number = torch.tensor(site.index, device="cpu")
             self.zero = torch.zeros(1, dtype=torch.int64, device="cpu")
-        self.seen: Seen | None = None
+        self.trace: SiteTrace | None = None
         self.local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -54,23 +54,23 @@ class SiteHook:
         module.register_forward_pre_hook(self.before, with_kwargs=True)
 
     @property
-    def job(self) -> Job | None:
+    def attachment(self) -> Attachment | None:
         """What is attached here now."""
-        return next((job for job in self.jobs if not job.removed), None)
+        return next((attachment for attachment in self.attachments if not attachment.removed), None)
 
-    def _acting(self, forward: Pass) -> Job | None:
+    def _acting(self, state: ForwardState) -> Attachment | None:
         """What was switched on here when the pass began."""
-        for job in self.jobs:
-            if job.key in forward.active:
-                return job
+        for attachment in self.attachments:
+            if attachment.key in state.active:
+                return attachment
         return None
 
     def before(self, module: Any, args: Any, kwargs: Any = None) -> Any:
-        self.local.plan = None
+        self.local.plan = self.local.observed = None
         block = self.probe.current()
         # without kwargs torch calls a hook that another thread is just putting on or taking off
-        job = None if block is None or kwargs is None else self._acting(block.forward)
-        if job is None or block is None:
+        attachment = None if block is None or kwargs is None else self._acting(block.state)
+        if attachment is None or block is None:
             return None
         x = args[0] if args else kwargs["hidden_states"]
         if x.shape[:2] != block.x.shape[:2]:
@@ -81,8 +81,13 @@ class SiteHook:
             )
         if self.zero.device != x.device and not torch.compiler.is_compiling():
             self.number, self.zero = self.number.to(x.device), self.zero.to(x.device)
-        plan, planned = job.plan(self, block, x)
+        observed = bool(attachment.observers) and not torch.compiler.is_compiling()
+        if observed:
+            attachment.notify("begin", self, block, x, None)
+        plan, planned = attachment.plan(self, block, x)
         self.local.plan = plan
+        if observed:
+            attachment.notify("planned", self, block, x, plan)
         queries, context = plan.queries(x), plan.context(x)
         new: dict[str, Any] = {}
         text = 0
@@ -96,9 +101,12 @@ class SiteHook:
                     '"cross" out of where\'s module='
                 )
         keys = queries.shape[1] if context is None else context.shape[1]
-        alike = job.alike(x, block.forward) if planned else None
-        sharing = (x.shape[0] // alike.inputs if alike else 1) if planned else 0
-        self.seen = Seen(block.grid, x.shape[1], queries.shape[1], keys, text, sharing)
+        row_groups = attachment.row_groups(x, block.state) if planned else None
+        sharing = (x.shape[0] // row_groups.inputs if row_groups else 1) if planned else 0
+        self.trace = SiteTrace(block.grid, x.shape[1], queries.shape[1], keys, text, sharing)
+        if observed:
+            self.local.observed = attachment, block, x
+            attachment.notify("merged", self, block, x, plan)
         if args:
             return (queries, *args[1:]), {**kwargs, **new}
         return args, {**kwargs, **new, "hidden_states": queries}
@@ -122,7 +130,15 @@ class SiteHook:
     def after(self, module: nn.Module, args: Any, output: Any) -> Any:
         plan: Plan | None = getattr(self.local, "plan", None)
         self.local.plan = None
-        return None if plan is None else plan.restore(output)
+        if plan is None:
+            return None
+        if torch.compiler.is_compiling() or getattr(self.local, "observed", None) is None:
+            return plan.unmerge(output)
+        (attachment, block, x), self.local.observed = self.local.observed, None
+        attachment.notify("computed", self, block, x, plan)
+        whole = plan.unmerge(output)
+        attachment.notify("unmerged", self, block, x, plan)
+        return whole
 
 
 def check_processor(name: str, attention: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bigain.backbones.site import Site, site_flops
+from bigain.models.site import Site, site_flops
 from bigain.operators.base import Call, Operator
 from bigain.tokens.grid import Grid
 
@@ -47,14 +47,14 @@ class Status(list[SiteStatus]):
         )
 
 
-def site_status(site: Site, operator: Operator, seen: Any) -> SiteStatus:
-    if seen is None:
+def site_status(site: Site, operator: Operator, trace: Any) -> SiteStatus:
+    if trace is None:
         return SiteStatus(site.name, None, 0, 0, 0, 0, 0, ran=False)
-    before = site_flops(site, seen.tokens, seen.context or seen.tokens)
-    after = site_flops(site, seen.queries, seen.context or seen.keys)
-    if seen.sharing:
-        after += plan_flops(operator, seen.grid, channels(site)) // seen.sharing
-    return SiteStatus(site.name, seen.grid, seen.tokens, seen.queries, seen.keys, before, after, ran=True)
+    before = site_flops(site, trace.tokens, trace.context or trace.tokens)
+    after = site_flops(site, trace.queries, trace.context or trace.keys)
+    if trace.sharing:
+        after += plan_flops(operator, trace.grid, channels(site)) // trace.sharing
+    return SiteStatus(site.name, trace.grid, trace.tokens, trace.queries, trace.keys, before, after, ran=True)
 
 
 def plan_flops(operator: Operator, grid: Grid, width: int) -> int:

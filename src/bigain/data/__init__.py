@@ -1,4 +1,4 @@
-"""The data sets; a new one is a new file and a line here."""
+"""The datasets; a new one is a new file and a line here."""
 
 from bigain.data import cifar10, coco, fashion_mnist, folder, huggingface, imagenet, pets, table
 from bigain.data.arrays import LabelledImages

@@ -1,4 +1,4 @@
-"""What a data set is: named examples, the classes they belong to, and seeded subsets."""
+"""What a dataset is: named examples, the classes they belong to, and seeded subsets."""
 
 import hashlib
 import json
@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
 from bigain.checks import check_seed, whole
+from bigain.seeds import hashed
 
 PROMPT = "a photo of a {}"
 
 
 class Example(NamedTuple):
-    """One image with its labels; the name is unique in its data set and stays, so that records can use it as key."""
+    """One image with its labels; the name is unique in its dataset and stays, so that records can use it as key."""
 
     name: str
     image: Any  # a path, a PIL image or a uint8 array
-    labels: tuple[int, ...]  # numbers of classes: one, or any number where the data set is multi-label
+    labels: tuple[int, ...]  # numbers of classes: one, or any number where the dataset is multi-label
     captions: tuple[str, ...] = ()
 
 
@@ -49,7 +50,7 @@ class LazyExamples(Sequence[Example]):
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """One split of a data set."""
+    """One split of a dataset."""
 
     name: str
     split: str
@@ -62,7 +63,9 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.prompts.count("{}") != 1:
-            raise ValueError(f'prompts is a text with one {{}} for the class, such as "{PROMPT}"; got {self.prompts!r}')
+            raise ValueError(
+                f'prompts must be a text with one {{}} for the class, such as "{PROMPT}", got {self.prompts!r}'
+            )
         if self.numbers is not None and len(self.numbers) != len(self.classes):
             raise ValueError(f"{self.name}: {len(self.classes)} classes but {len(self.numbers)} label numbers")
         check_unique(f"class of {self.name}", self.classes)
@@ -87,7 +90,7 @@ class Dataset:
         """
         number, seed = whole(n), check_seed(seed)
         if number is None or not 1 <= number <= len(self):
-            raise ValueError(f"a subset of {self.name} {self.split} has 1 to {len(self)} images; got {n!r}")
+            raise ValueError(f"n must be from 1 to {len(self)}, the images of {self.name} {self.split}, got {n!r}")
         names, labels = columns(self.examples)
         places = seeded_order(names, seed)
         if not self.multilabel:
@@ -106,7 +109,7 @@ class Dataset:
         return replace(self, examples=pick(self.examples, places))
 
     def identity(self) -> dict[str, Any]:
-        """What tells it from the same data set with other images: how many, and a hash of names and labels."""
+        """What tells it from the same dataset with other images: how many, and a hash of names and labels."""
         names, labels = columns(self.examples)
         told = json.dumps([self.classes, sorted(zip(names, labels, strict=True))])
         return {"images": len(names), "classes": len(self.classes), "hash": hashlib.sha256(told.encode()).hexdigest()}
@@ -130,7 +133,7 @@ def pick(examples: Sequence[Example], places: Sequence[int]) -> Sequence[Example
 
 def seeded_order(names: Sequence[str], seed: int) -> list[int]:
     """Places sorted by a hash of seed and name."""
-    keys = [hashlib.sha256(f"{seed}/{name}".encode()).digest() for name in names]
+    keys = [hashed(seed, name) for name in names]
     return sorted(range(len(names)), key=keys.__getitem__)
 
 

@@ -1,4 +1,4 @@
-"""Where data sets lie on disk, and what is said when they do not."""
+"""Where datasets lie on disk, and what is said when they do not."""
 
 import os
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from bigain.registry import miss
 
 @dataclass(frozen=True)
 class Home:
-    """Where the official files of a data set are looked for, and how they lie there."""
+    """Where the official files of a dataset are looked for, and how they lie there."""
 
     title: str
     variable: str  # the environment variable that may name the folder

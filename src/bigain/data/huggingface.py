@@ -33,7 +33,7 @@ class Cell:
 def load_huggingface(
     name: str, split: str = "test", config: str | None = None, label: str | None = None, prompts: str = PROMPT
 ) -> Dataset:
-    """A data set of Hugging Face by name, or a folder written by save_to_disk, with columns of images and labels.
+    """A dataset of Hugging Face by name, or a folder written by save_to_disk, with columns of images and labels.
 
     `label` is the column of labels, needed only where there are several.
     """
@@ -51,7 +51,7 @@ def open_table(name: str, split: str, config: str | None) -> Any:
     try:
         import datasets
     except ImportError:
-        raise ImportError("data sets of Hugging Face need the package datasets: pip install bigain[datasets]") from None
+        raise ImportError("datasets of Hugging Face need the package datasets: pip install bigain[datasets]") from None
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return datasets.load_dataset(name, config, split=split)
@@ -78,7 +78,7 @@ def find_columns(features: Any, name: str, label: str | None) -> tuple[str, str,
         raise ValueError(
             f"{name} has the columns {', '.join(features)}; expected one of type Image and one of type ClassLabel "
             f"or List(ClassLabel), found {len(images)} and {len(labels) + len(several)}; name the labels with "
-            "label='column', or cast columns and write the data set anew with save_to_disk"
+            "label='column', or cast columns and write the dataset anew with save_to_disk"
         )
     if several:
         return images[0], several[0], inner[several[0]], True

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bigain.data.dataset import Dataset, Example
 from bigain.data.files import Home, check_split, listed
-from bigain.data.images import find_images
+from bigain.data.images import walk
 from bigain.data.loaders import DATASETS
 
 NAMES = Path(__file__).parent / "imagenet_classes.txt"
@@ -76,7 +76,7 @@ def labelled_files(root: str | None, split: str) -> Iterator[tuple[Path, str]]:
     base = folder.parents[len(Path(KAGGLE).parts)] if folder.parent.match(KAGGLE) else folder.parent
     known = [folder / wnid for wnid in read_synsets().ids if (folder / wnid).is_dir()]
     if known:
-        return ((path, each.name) for each in known for path in find_images(each))
+        return ((path, each.name) for each in known for path in walk(each).images)
     if split == "train":
         raise HOME.lost(base, gap=f" ({folder} has no folder such as n01440764)")
     truth = HOME.find(base, [SOLUTION], [META, TRUTH])
@@ -95,7 +95,7 @@ def read_solution(path: Path) -> dict[str, str]:
             if not name or not words or words[0] not in known:
                 raise ValueError(
                     f"{path}, line {reader.line_num}: expected the columns ImageId and PredictionString, such as "
-                    f"ILSVRC2012_val_00000001,n01440764 1 2 3 4; got {row}"
+                    f"ILSVRC2012_val_00000001,n01440764 1 2 3 4, got {row}"
                 )
             answers[name] = words[0]
     return dict(sorted(answers.items()))

@@ -1,8 +1,9 @@
-"""Image files below a folder: the one place that decides what is taken, and what is left out and why."""
+"""Image files: the one place that decides what is taken, and what is left out and why."""
 
+import glob
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,9 +26,37 @@ class Found(NamedTuple):
     left_out: dict[str, str]
 
 
-def find_images(folder: Path) -> list[Path]:
-    """All image files below a folder, sorted; hidden files and folders are left out."""
-    return walk(folder).images
+def find_images(words: Sequence[str]) -> Found:
+    """Files, folders (all the way down) and globs -> image files, sorted within each word, each once."""
+    images: dict[str, Path] = {}
+    left_out: dict[str, str] = {}
+    for word in words:
+        for path in meant(word):
+            found = walk(path) if path.is_dir() else one_file(path)
+            left_out.update(found.left_out)
+            for file in found.images:
+                images.setdefault(os.path.realpath(file), file)
+    if not images and not left_out:
+        raise ValueError(
+            f"no images in {', '.join(words)}; looked for .png, .jpg, .jpeg, .webp, .bmp, .tif and all else that "
+            "Pillow reads"
+        )
+    return Found(list(images.values()), left_out)
+
+
+def meant(word: str) -> list[Path]:
+    """A name may have brackets in it, so it is a glob only where there is no such file."""
+    if os.path.lexists(word):
+        return [Path(word)]
+    paths = [Path(found) for found in sorted(glob.glob(word, recursive=True))]
+    if not paths:
+        raise FileNotFoundError(f"no file, folder or glob {word!r}")
+    return paths
+
+
+def one_file(path: Path) -> Found:
+    reason = no_file(path)
+    return Found([path], {}) if reason is None else Found([], {str(path): reason})
 
 
 def walk(folder: Path) -> Found:

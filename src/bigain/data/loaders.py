@@ -1,11 +1,11 @@
-"""Data sets by name, with parameters, written as text: `imagenet-100(root='/data/imagenet')`."""
+"""Datasets by name, with parameters, written as text: `imagenet-100(root='/data/imagenet')`."""
 
 from collections.abc import Callable
 
 from bigain.data.dataset import Dataset
 from bigain.registry import Registry, call, miss, parse_call
 
-DATASETS: Registry[Callable[..., Dataset]] = Registry("data set")
+DATASETS: Registry[Callable[..., Dataset]] = Registry("dataset")
 
 
 def load_data(spec: str) -> Dataset:
@@ -14,13 +14,13 @@ def load_data(spec: str) -> Dataset:
         raise TypeError(f"a dataset must be given as text such as \"folder('my/images')\", got {spec!r}")
     name, bracket, rest = spec.strip().partition("(")
     try:
-        _, args, kwargs = parse_call(f"{name.replace('-', '_')}{bracket}{rest}", "data set")
+        _, args, kwargs = parse_call(f"{name.replace('-', '_')}{bracket}{rest}", "dataset")
     except ValueError:
         raise ValueError(
-            f"cannot read the data set {spec!r}; write a name, or a call with texts in quotes, "
+            f"cannot read the dataset {spec!r}; write a name, or a call with texts in quotes, "
             "like imagenet-100(root='/data/imagenet', split='val') or folder('my/images')"
         ) from None
     name = name.rstrip()
     if name not in DATASETS:
-        raise ValueError(miss("data set", name, DATASETS))
+        raise ValueError(miss("dataset", name, DATASETS))
     return call(DATASETS[name], name, args, kwargs)

@@ -19,5 +19,5 @@ def per_class(predicted: np.ndarray, truth: np.ndarray, confidence: float = 0.95
 
 def _hits(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     if predicted.shape != truth.shape or truth.ndim != 1:
-        raise ValueError(f"predicted and true classes are (N,) both; got {predicted.shape} and {truth.shape}")
+        raise ValueError(f"predicted and true classes must be (N,) both, got {predicted.shape} and {truth.shape}")
     return predicted == truth

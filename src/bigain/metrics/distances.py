@@ -48,7 +48,9 @@ def difference(a: Distance, b: Distance) -> Difference:
     The same halves or blocks were taken of both, so that what the images of one seed share does not count as error.
     """
     if (a.name, a.reference, len(a.parts)) != (b.name, b.reference, len(b.parts)):
-        raise ValueError(f"distances of one kind to one reference compare; got {a}, {b} ({a.reference}, {b.reference})")
+        raise ValueError(
+            f"distances must be of one kind and to one reference, got {a}, {b} ({a.reference}, {b.reference})"
+        )
     spread = np.subtract(a.parts, b.parts).std(ddof=1)
     return Difference(a.value - b.value, float(spread if a.kind == "FD" else spread / np.sqrt(len(a.parts))))
 

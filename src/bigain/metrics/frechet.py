@@ -23,9 +23,9 @@ class Spread(NamedTuple):
 def moments(features: np.ndarray) -> Moments:
     """Mean and covariance in float64: (n, d) -> moments, the factor having no more than min(n, d) rows."""
     if features.ndim != 2:
-        raise ValueError(f"features are (n, d); got {features.shape}")
+        raise ValueError(f"features must be (n, d), got {features.shape}")
     if len(features) < 2:
-        raise ValueError(f"a covariance needs two images or more; got {len(features)}")
+        raise ValueError(f"a covariance needs two images or more, got {len(features)}")
     mean = features.mean(0, dtype=np.float64)
     factor = (features - mean) / np.sqrt(len(features) - 1)
     if len(factor) > len(mean):
@@ -40,7 +40,7 @@ def frechet_between(a: Moments, b: Moments) -> float:
     appear and singular covariances are fine.
     """
     if a.mean.shape != b.mean.shape:
-        raise ValueError(f"features are of one width in both sets; got {len(a.mean)} and {len(b.mean)}")
+        raise ValueError(f"features must be of one width in both sets, got {len(a.mean)} and {len(b.mean)}")
     gap = a.mean - b.mean
     cross = np.linalg.svd(a.factor @ b.factor.T, compute_uv=False).sum()
     return float(gap @ gap + np.square(a.factor).sum() + np.square(b.factor).sum() - 2 * cross)
@@ -62,7 +62,7 @@ def frechet_spread(generated: np.ndarray, reference: np.ndarray, *, repeats: int
     """
     rng, half, fixed = np.random.default_rng(seed), len(generated) // 2, moments(reference)
     if half < 2 or repeats < 2:
-        raise ValueError(f"halves need four images and two repeats or more; got {len(generated)} and {repeats}")
+        raise ValueError(f"halves need four images and two repeats or more, got {len(generated)} and {repeats}")
     halves = [generated[rng.permutation(len(generated))[:half]] for _ in range(repeats)]
     values = np.array([frechet_between(moments(part), fixed) for part in halves])
     whole = frechet_between(moments(generated), fixed)

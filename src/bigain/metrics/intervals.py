@@ -54,7 +54,7 @@ class Estimate(NamedTuple):
 def wilson(hits: int, n: int, confidence: float = 0.95) -> Share:
     """A share with its Wilson score interval."""
     if not 0 <= hits <= n or n == 0:
-        raise ValueError(f"a share needs 0 <= hits <= n and n above 0; got {hits} of {n}")
+        raise ValueError(f"a share needs 0 <= hits <= n and n above 0, got {hits} of {n}")
     interval = binomtest(hits, n).proportion_ci(confidence, method="wilson")
     return Share(hits, n, float(interval.low), float(interval.high))
 
@@ -62,7 +62,7 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> Share:
 def median_interval(values: np.ndarray, confidence: float = 0.95) -> Estimate:
     """The median with the interval of the sign test: (n,) -> an estimate; too few values, five for 95 %, give none."""
     if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"a median needs one value or more; got shape {values.shape}")
+        raise ValueError(f"a median needs one value or more, got shape {values.shape}")
     ordered, n = np.sort(values), len(values)
     if 2 * 0.5**n > 1 - confidence:  # even all values miss the median too often
         return Estimate(float(np.median(values)), math.nan, math.nan, n)
@@ -74,7 +74,7 @@ def bootstrap_mean(values: np.ndarray, *, confidence: float = 0.95, resamples: i
     """The mean of one value an image, with its percentile bootstrap interval: (n,) -> an estimate."""
     values = np.asarray(values, np.float64)
     if values.ndim != 1 or len(values) < 2:
-        raise ValueError(f"a bootstrap needs one value for each of two images or more; got shape {values.shape}")
+        raise ValueError(f"a bootstrap needs one value for each of two images or more, got shape {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError(f"a mean needs finite values; {np.flatnonzero(~np.isfinite(values))[:5].tolist()} are not")
     rng, n = np.random.default_rng(seed), len(values)

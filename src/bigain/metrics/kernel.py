@@ -16,9 +16,9 @@ class KernelDistance(NamedTuple):
 def squared_discrepancy(a: np.ndarray, b: np.ndarray) -> float:
     """Unbiased squared maximum mean discrepancy with the kernel (x·y / d + 1)³: (n, d), (m, d) -> a number."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ValueError(f"features are (n, d) and (m, d); got {a.shape} and {b.shape}")
+        raise ValueError(f"features must be (n, d) and (m, d), got {a.shape} and {b.shape}")
     if min(len(a), len(b)) < 2:
-        raise ValueError(f"pairs need two images or more in each set; got {len(a)} and {len(b)}")
+        raise ValueError(f"pairs need two images or more in each set, got {len(a)} and {len(b)}")
     a, b = a.astype(np.float64), b.astype(np.float64)
     return _mean_pair(a) + _mean_pair(b) - 2 * float(_kernel(a, b).mean())
 

@@ -16,7 +16,7 @@ def top1_precision(winners: np.ndarray, labels: np.ndarray, confidence: float = 
     """Share of images whose winner is one of their labels: (N,) classes, (N, K) true or false -> share."""
     _check_labelled(labels)
     if winners.shape != labels.shape[:1]:
-        raise ValueError(f"there is one winner an image; got {winners.shape} for {len(labels)} images")
+        raise ValueError(f"there must be one winner an image, got {winners.shape} for {len(labels)} images")
     hits = labels[np.arange(len(labels)), winners]
     return wilson(int(hits.sum()), len(hits), confidence)
 
@@ -71,7 +71,7 @@ def _average_precision(places: np.ndarray, labels: np.ndarray, axis: int) -> np.
 
 def _check_labels(labels: np.ndarray) -> None:
     if labels.ndim != 2 or labels.dtype != bool:
-        raise ValueError(f"labels are (N, K), true where an image has a class; got {labels.dtype} {labels.shape}")
+        raise ValueError(f"labels must be (N, K), true where an image has a class, got {labels.dtype} {labels.shape}")
 
 
 def _check_labelled(labels: np.ndarray) -> None:
@@ -83,6 +83,6 @@ def _check_labelled(labels: np.ndarray) -> None:
 
 def _check_scores(scores: np.ndarray, labels: np.ndarray) -> None:
     if scores.shape != labels.shape:
-        raise ValueError(f"scores and labels are (N, K) both; got {scores.shape} and {labels.shape}")
+        raise ValueError(f"scores and labels must be (N, K) both, got {scores.shape} and {labels.shape}")
     if np.isnan(scores).any():
         raise ValueError(f"{int(np.isnan(scores).sum())} scores are not numbers; give untried classes -inf")

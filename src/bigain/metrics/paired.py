@@ -55,7 +55,7 @@ def mean_difference(
 ) -> Estimate:
     """Mean of a minus mean of b, with the percentile bootstrap interval over images: (n,), (n,)."""
     if a.shape != b.shape:
-        raise ValueError(f"a paired difference needs the same images; got {a.shape} and {b.shape}")
+        raise ValueError(f"a paired difference needs the same images, got {a.shape} and {b.shape}")
     differences = np.asarray(a, np.float64) - np.asarray(b, np.float64)
     return bootstrap_mean(differences, confidence=confidence, resamples=resamples, seed=seed)
 
@@ -64,7 +64,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     """p-values of a family of comparisons, adjusted by Holm's step-down: (m,) -> (m,)."""
     p = np.asarray(p_values, np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"p-values are (m,) numbers in [0, 1]; got {p_values}")
+        raise ValueError(f"p-values must be (m,) numbers in [0, 1], got {p_values}")
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
@@ -73,9 +73,9 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
 def _discordant(a: np.ndarray, b: np.ndarray) -> tuple[int, int]:
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        raise ValueError(f"a paired comparison needs the same images, (n,) both; got {a.shape} and {b.shape}")
+        raise ValueError(f"a paired comparison needs the same images, (n,) both, got {a.shape} and {b.shape}")
     if a.dtype != bool or b.dtype != bool:
-        raise ValueError(f"say for each image whether a method was right, true or false; got {a.dtype} and {b.dtype}")
+        raise ValueError(f"a paired comparison needs True or False for each image, got {a.dtype} and {b.dtype}")
     return int((a & ~b).sum()), int((~a & b).sum())
 
 

@@ -43,7 +43,7 @@ def spectral_distance(a: Spectrum, b: Spectrum) -> float:
     """Root mean square difference in decibels over the rings above zero and up to half a cycle a pixel."""
     if not np.array_equal(a.frequency, b.frequency):
         raise ValueError(
-            f"spectra are compared at one image size; got {int(a.sizes.sum())} and {int(b.sizes.sum())} pixels "
+            f"spectra must be compared at one image size, got {int(a.sizes.sum())} and {int(b.sizes.sum())} pixels "
             f"in {len(a.sizes)} and {len(b.sizes)} rings"
         )
     rings = (a.frequency > 0) & (a.frequency <= 0.5)

@@ -11,17 +11,15 @@ from bigain.checks import check_seed as checked_seed
 from bigain.checks import set_plain_ints, whole
 from bigain.registry import NONE, Registry, call, miss, parse_call
 from bigain.tokens.grid import Grid, Window
-from bigain.tokens.plan import Identity, Plan
+from bigain.tokens.plans import Identity, Plan
 from bigain.tokens.scores import SCORERS
-
-TIMESTEPS = 1000  # the noise schedules of all supported models count t from 0 to 999
 
 
 class Call(NamedTuple):
     """What an operator may know of a call besides its tokens."""
 
     grid: Grid
-    t: Tensor | None = None  # (B,) time steps, where the model was given any
+    t: Tensor | None = None  # (B,) timesteps, where the model was given any
     draw_key: Tensor | None = None  # what is drawn depends on it: (1,) number of the pass, (B,) of each row, or (1,) 0
     site: Tensor | int = 0  # number of the site, so that two sites draw differently
     member: Tensor | None = None  # (B,) tells rows apart that have the same key
@@ -30,11 +28,11 @@ class Call(NamedTuple):
 class Operator(Protocol):
     """A frozen dataclass; its fields are its configuration and its spec string."""
 
-    looks: ClassVar[bool]  # the plan depends on the tokens, so rows of a group can share it
-    shortens: ClassVar[bool]  # the queries get fewer; otherwise only keys and values do
+    data_dependent: ClassVar[bool]  # the plan depends on the tokens, so rows of a group can share it
+    reduces_queries: ClassVar[bool]  # the queries get fewer; otherwise only keys and values do
 
     @property
-    def draws(self) -> bool:
+    def stochastic(self) -> bool:
         """Whether the plan depends on the number of the forward pass."""
 
     def plan(self, x: Tensor, call: Call) -> Plan:
@@ -48,9 +46,9 @@ OPERATORS: Registry[type] = Registry("operator")
 class Nothing:
     """What `none` means: no site is touched."""
 
-    looks: ClassVar[bool] = False
-    draws: ClassVar[bool] = False
-    shortens: ClassVar[bool] = False
+    data_dependent: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
+    reduces_queries: ClassVar[bool] = False
 
     def plan(self, x: Tensor, call: Call) -> Plan:
         return Identity()
@@ -62,11 +60,11 @@ def parse(text: str) -> Any:
     if name == NONE and not args and not kwargs:
         return Nothing()
     if name not in OPERATORS:
-        own = "one of your own comes with its file: `bigain --load FILE COMMAND`, or import it"
-        raise ValueError(f"{miss('operator', name, OPERATORS)}; {own}")
+        own = "Load your own with `bigain --load FILE COMMAND`, or import its module"
+        raise ValueError(f"{miss('operator', name, OPERATORS)}. {own}")
     if not dataclasses.is_dataclass(OPERATORS[name]):
         cls = OPERATORS[name].__name__
-        raise TypeError(f"the operator {name} is no dataclass; put @dataclass(frozen=True) above its class {cls}")
+        raise TypeError(f"operator {name!r} must be a dataclass; put @dataclass(frozen=True) above its class {cls}")
     return call(OPERATORS[name], name, args, kwargs)
 
 
@@ -76,7 +74,7 @@ def spec(operator: Any) -> str:
         return NONE
     names = {cls: name for name, cls in OPERATORS.items()}
     if type(operator) not in names:
-        raise TypeError(f"{no_operator(operator)}; there are: {', '.join(OPERATORS)}")
+        raise TypeError(f"{no_operator(operator)}. Available: {', '.join(OPERATORS)}")
     shown = [
         f"{field.name}={literal(getattr(operator, field.name))!r}"
         for field in dataclasses.fields(operator)
@@ -88,10 +86,8 @@ def spec(operator: Any) -> str:
 def no_operator(value: Any) -> str:
     """What to say of something that is no operator."""
     if any(value is cls for cls in OPERATORS.values()):
-        return (
-            f"{value.__name__} is the class of an operator; give an instance, such as {value.__name__}(…) or its text"
-        )
-    return f"{value!r} is not an operator"
+        return f"operator must be an instance, such as {value.__name__}(…) or its text, got the class {value.__name__}"
+    return f"operator must be an operator or its text, got {value!r}"
 
 
 def literal(value: Any) -> Any:
@@ -115,10 +111,10 @@ def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
     """A share of tokens to remove that cells of this size can give."""
     check_window(window)
     if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
-        raise TypeError(f"ratio is the share of tokens to remove, a number; got {ratio!r}")
+        raise TypeError(f"ratio must be a number in [0, 1), got {ratio!r}")
     if not 0 <= ratio < 1:
         meant = f"; did you mean {ratio / 100:g}?" if 5 <= ratio < 100 else ""
-        raise ValueError(f"ratio is the share of tokens to remove, from 0 to below 1; got {ratio}{meant}")
+        raise ValueError(f"ratio must be in [0, 1), got {ratio}{meant}")
     cell = as_window(window)
     largest = 1 - 1 / cell.tokens
     if ratio > largest:
@@ -132,7 +128,7 @@ def check_window(window: int | tuple[int, int]) -> None:
     sides = (window, window) if isinstance(window, int) else window
     pair = isinstance(sides, tuple) and len(sides) == 2 and all(whole(side) is not None for side in sides)
     if not pair or min(sides) < 1 or sides == (1, 1):
-        raise ValueError(f"window is a cell size, an int from 2 or a pair (height, width); got {window!r}")
+        raise ValueError(f"window must be an int of at least 2 or a pair (height, width), got {window!r}")
 
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
@@ -151,12 +147,12 @@ def check_seed(seed: int) -> None:
 
 def check_flag(what: str, value: bool) -> None:
     if type(value) is not bool:
-        raise TypeError(f"{what} is True or False; got {value!r}")
+        raise TypeError(f"{what} must be True or False, got {value!r}")
 
 
 def check_factor(factor: int) -> None:
     if (whole(factor) or 0) < 1:
-        raise ValueError(f"factor is how many times coarser the keys' grid gets, an int from 1; got {factor!r}")
+        raise ValueError(f"factor must be an int of at least 1, got {factor!r}")
 
 
 def check_cells(window: Window, grid: Grid) -> None:

@@ -18,9 +18,9 @@ from bigain.operators.base import (
     check_scorer,
     plain_fields,
 )
-from bigain.tokens.constants import numbers
-from bigain.tokens.grid import fold, token_index
-from bigain.tokens.plan import Assignment, Identity, assign
+from bigain.tokens.constants import arange
+from bigain.tokens.grid import token_index, window_partition
+from bigain.tokens.plans import Assignment, Identity, assign
 from bigain.tokens.scores import SCORERS
 
 TILE_SCORES: dict[str, Callable[..., Tensor]] = {"max": torch.amax, "mean": torch.mean, "min": torch.amin}
@@ -34,9 +34,9 @@ class BlockMerge:
     A tile's score is the "max" (the paper), "mean" or "min" of its tokens' scores.
     """
 
-    looks: ClassVar[bool] = True
-    draws: ClassVar[bool] = False
-    shortens: ClassVar[bool] = True
+    data_dependent: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = False
+    reduces_queries: ClassVar[bool] = True
 
     ratio: float
     window: int | tuple[int, int] = 2
@@ -64,13 +64,13 @@ class BlockMerge:
                 f"block_merge(ratio={self.ratio}) would merge {merged} tiles, but a grid of {grid} tokens has "
                 f"{tiles} whole tiles of {window}: the largest ratio there is {largest:.4f}"
             )
-        score = fold(SCORERS[self.scorer](x, grid), grid, window)
+        score = window_partition(SCORERS[self.scorer](x, grid), grid, window)
         smooth = TILE_SCORES[self.tile](score, -1).argsort(dim=1, stable=True)[:, :merged]
 
-        places = numbers(window.tokens, x.device).expand(1, tiles, -1)
-        members = token_index(places, grid, window).expand(x.shape[0], -1, -1)
+        offsets = arange(window.tokens, x.device).expand(1, tiles, -1)
+        members = token_index(offsets, grid, window).expand(x.shape[0], -1, -1)
         members = members.gather(1, smooth[..., None].expand(-1, -1, window.tokens))
         first = members[..., :1].expand_as(members)
-        target = numbers(grid.tokens, x.device).expand(x.shape[0], -1)
+        target = arange(grid.tokens, x.device).expand(x.shape[0], -1)
         target = target.scatter(1, members.flatten(1), first.flatten(1))
         return assign(target, merged * (window.tokens - 1), weighted=self.weighted)

@@ -17,9 +17,9 @@ from bigain.operators.base import (
     plain_fields,
 )
 from bigain.operators.merging import MatchName, merge_into
-from bigain.tokens.grid import Grid, Window, fold
-from bigain.tokens.match import MATCHES
-from bigain.tokens.plan import Assignment, Identity
+from bigain.tokens.grid import Grid, Window, window_partition
+from bigain.tokens.matching import MATCHES
+from bigain.tokens.plans import Assignment, Identity
 from bigain.tokens.scores import SCORERS
 
 
@@ -37,9 +37,9 @@ class GatedMerge:
     square; "auto" is exact up to 4,096 tokens and local beyond.
     """
 
-    looks: ClassVar[bool] = True
-    draws: ClassVar[bool] = False
-    shortens: ClassVar[bool] = True
+    data_dependent: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = False
+    reduces_queries: ClassVar[bool] = True
 
     ratio: float
     window: int | tuple[int, int] = 2
@@ -62,15 +62,15 @@ class GatedMerge:
         window = as_window(self.window)
         check_cells(window, call.grid)
         score = SCORERS[self.scorer](x, call.grid)
-        place = self._place(score, call.grid, window)
-        return merge_into(place, x, call.grid, self)
+        offset = self._offset(score, call.grid, window)
+        return merge_into(offset, x, call.grid, self)
 
-    def _place(self, score: Tensor, grid: Grid, window: Window) -> Tensor:
+    def _offset(self, score: Tensor, grid: Grid, window: Window) -> Tensor:
         """Position of each cell's destination: (B, N) -> (B, T)."""
         if self.anchor == "highest":
-            return fold(score, grid, window).argmax(-1)
+            return window_partition(score, grid, window).argmax(-1)
         if self.anchor == "lowest":
-            return fold(score, grid, window).argmin(-1)
+            return window_partition(score, grid, window).argmin(-1)
         rows, columns = window.cells(grid)
         whole = score.view(-1, *grid)[:, : rows * window.height, : columns * window.width]
         return whole.reshape(score.shape[0], rows * columns, window.tokens).argmin(-1)

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from bigain.operators.base import OPERATORS, TIMESTEPS, Call, check_factor, plain_fields
+from bigain.defaults import NUM_TRAIN_TIMESTEPS
+from bigain.operators.base import OPERATORS, Call, check_factor, plain_fields
 from bigain.tokens.grid import Grid
-from bigain.tokens.plan import Identity, Pooled
+from bigain.tokens.plans import Identity, Pooled
 
 
 @OPERATORS.register("kv_downsample")
@@ -20,9 +21,9 @@ class KVDownsample:
     A pair (start, end) is the linear schedule over t of each sample: `start` at t = 999, `end` at t = 0.
     """
 
-    looks: ClassVar[bool] = False
-    draws: ClassVar[bool] = False
-    shortens: ClassVar[bool] = False
+    data_dependent: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
+    reduces_queries: ClassVar[bool] = False
 
     factor: int = 2
     alpha: float | tuple[float, float] = 0.9
@@ -33,15 +34,15 @@ class KVDownsample:
         ends = self.alpha if isinstance(self.alpha, tuple) else (self.alpha, self.alpha)
         numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in ends)
         if len(ends) != 2 or not numbers or not all(map(math.isfinite, ends)):
-            raise ValueError(f"alpha is a number or a pair (at high noise, at low noise); got {self.alpha!r}")
+            raise ValueError(f"alpha must be a number or a pair (at high noise, at low noise), got {self.alpha!r}")
 
     def plan(self, x: Tensor, call: Call) -> Pooled | Identity:
         if not isinstance(self.alpha, tuple):
             return pool(call.grid, self.factor, float(self.alpha))
         if call.t is None:
-            raise ValueError(f"alpha={self.alpha} is a schedule over t, but the model was called without a time step")
+            raise ValueError(f"alpha={self.alpha} is a schedule over t, but the model was called without a timestep")
         start, end = self.alpha
-        share = call.t.float() / (TIMESTEPS - 1)
+        share = call.t.float() / (NUM_TRAIN_TIMESTEPS - 1)
         return pool(call.grid, self.factor, (start * share + end * (1 - share)).view(-1, 1, 1))
 
 
@@ -50,9 +51,9 @@ class KVDownsample:
 class ToDo:
     """Token down-sampling (Smith et al., 2024): keys and values from the nearest token of a coarser grid."""
 
-    looks: ClassVar[bool] = False
-    draws: ClassVar[bool] = False
-    shortens: ClassVar[bool] = False
+    data_dependent: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
+    reduces_queries: ClassVar[bool] = False
 
     factor: int = 2
 
@@ -69,9 +70,9 @@ class ToDo:
 class AvgPool:
     """Keys and values averaged over each cell of a coarser grid."""
 
-    looks: ClassVar[bool] = False
-    draws: ClassVar[bool] = False
-    shortens: ClassVar[bool] = False
+    data_dependent: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
+    reduces_queries: ClassVar[bool] = False
 
     factor: int = 2
 

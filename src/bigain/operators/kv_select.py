@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from bigain.operators.base import OPERATORS, Call, check_choice, check_scorer, plain_fields
-from bigain.tokens.plan import Identity, Selected
+from bigain.tokens.plans import Identity, Selected
 from bigain.tokens.scores import SCORERS
 
 
@@ -16,9 +16,9 @@ from bigain.tokens.scores import SCORERS
 class KVSelect:
     """Only the `keep` share of tokens with the lowest ("smooth") or highest ("detail") score serve as keys."""
 
-    looks: ClassVar[bool] = True
-    draws: ClassVar[bool] = False
-    shortens: ClassVar[bool] = False
+    data_dependent: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = False
+    reduces_queries: ClassVar[bool] = False
 
     keep: float
     prefer: Literal["smooth", "detail"] = "smooth"
@@ -28,7 +28,7 @@ class KVSelect:
         plain_fields(self)
         number = isinstance(self.keep, numbers.Real) and not isinstance(self.keep, bool)
         if not number or not 0 < self.keep <= 1:
-            raise ValueError(f"keep is the share of keys to keep, above 0 and up to 1; got {self.keep!r}")
+            raise ValueError(f"keep must be in (0, 1], got {self.keep!r}")
         check_choice("preference", self.prefer, ("smooth", "detail"))
         check_scorer(self.scorer)
 

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from bigain.operators.base import as_window
 from bigain.tokens.grid import Grid
-from bigain.tokens.match import MATCHES, merge_most_similar
-from bigain.tokens.plan import Assignment, assign
+from bigain.tokens.matching import MATCHES, merge_most_similar
+from bigain.tokens.plans import Assignment, assign
 
 MatchName = Literal["auto", "exact", "local"]
 
@@ -25,11 +25,11 @@ class Merging(Protocol):
     def weighted(self) -> bool: ...
 
 
-def merge_into(place: Tensor, x: Tensor, grid: Grid, how: Merging) -> Assignment:
-    """Merge the best-matched share of all tokens into the destinations at `place` of each cell.
+def merge_into(offset: Tensor, x: Tensor, grid: Grid, how: Merging) -> Assignment:
+    """Merge the best-matched share of all tokens into the destinations at `offset` of each cell.
 
     (B, T) or (1, T), (B, N, C) -> Assignment.
     """
     removed = int(grid.tokens * how.ratio)
-    match = MATCHES[how.match](x, place, grid, as_window(how.window))
+    match = MATCHES[how.match](x, offset, grid, as_window(how.window))
     return assign(merge_most_similar(grid.tokens, match, removed), removed, weighted=how.weighted)

@@ -19,9 +19,9 @@ from bigain.operators.base import (
     plain_fields,
 )
 from bigain.tokens.draws import draw_normal
-from bigain.tokens.grid import fold, split_tokens
-from bigain.tokens.match import Match, merge_most_similar, unit
-from bigain.tokens.plan import Assignment, Identity, assign
+from bigain.tokens.grid import split_tokens, window_partition
+from bigain.tokens.matching import Match, merge_most_similar, unit
+from bigain.tokens.plans import Assignment, Identity, assign
 from bigain.tokens.precision import sum_dtype
 
 
@@ -34,8 +34,8 @@ class SiTo:
     to a base token go.
     """
 
-    looks: ClassVar[bool] = True
-    shortens: ClassVar[bool] = True
+    data_dependent: ClassVar[bool] = True
+    reduces_queries: ClassVar[bool] = True
 
     ratio: float
     noise: float = 0.1
@@ -49,10 +49,10 @@ class SiTo:
         check_seed(self.seed)
         check_flag("weighted", self.weighted)
         if isinstance(self.noise, bool) or not isinstance(self.noise, Real) or not 0 <= self.noise < math.inf:
-            raise ValueError(f"noise is the deviation of the noise on the scores, a number from 0; got {self.noise!r}")
+            raise ValueError(f"noise must be a number of at least 0, got {self.noise!r}")
 
     @property
-    def draws(self) -> bool:
+    def stochastic(self) -> bool:
         return self.noise > 0
 
     def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
@@ -67,7 +67,7 @@ class SiTo:
         if self.noise > 0:
             key = call.draw_key if call.draw_key is not None else torch.zeros(1, dtype=torch.int64, device=x.device)
             score = score + self.noise * draw_normal(self.seed, key, call.site, grid.tokens)
-        sources, bases = split_tokens(fold(score, grid, window).argmax(-1), grid, window, x.shape[0])
+        sources, bases = split_tokens(window_partition(score, grid, window).argmax(-1), grid, window, x.shape[0])
 
         # similarity to bases only, for all tokens: the others are masked, not gathered
         is_base = torch.zeros(score.shape, dtype=torch.bool, device=x.device).scatter(1, bases, True)

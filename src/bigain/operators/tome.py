@@ -18,11 +18,11 @@ from bigain.operators.base import (
     plain_fields,
 )
 from bigain.operators.merging import MatchName, merge_into
-from bigain.tokens.constants import numbers
+from bigain.tokens.constants import arange
 from bigain.tokens.draws import branch, draw_bits
 from bigain.tokens.grid import Window
-from bigain.tokens.match import MATCHES
-from bigain.tokens.plan import Assignment, Identity
+from bigain.tokens.matching import MATCHES
+from bigain.tokens.plans import Assignment, Identity
 
 
 @OPERATORS.register("tome")
@@ -30,18 +30,18 @@ from bigain.tokens.plan import Assignment, Identity
 class ToMe:
     """ToMe: a drawn token of each cell takes in the most similar other tokens, by equal-weight mean.
 
-    `pattern` "random" draws the destinations anew for every site and forward pass, as tomesd does (all rows of a batch
-    alike); "row" draws them for every row of the batch too, so that classes which are compared are merged differently,
-    as they are where each comes in a call of its own; "shared" draws one pattern from the seed for all calls; "corner"
-    takes each cell's first token, tomesd's `use_rand=False`. `match` as in `gated_merge`; tomesd's is "exact".
+    `pattern` says how destinations are drawn. "per_call": anew for every site and forward pass, the same for all rows
+    of a batch, as tomesd does. "per_row": for every row too, so that the classes of a trial are merged differently, as
+    they are where each has its own call. "fixed": one pattern from the seed for all calls. "corner": the first token
+    of each cell, tomesd's `use_rand=False`. `match` as in `gated_merge`; tomesd's is "exact".
     """
 
-    looks: ClassVar[bool] = True
-    shortens: ClassVar[bool] = True
+    data_dependent: ClassVar[bool] = True
+    reduces_queries: ClassVar[bool] = True
 
     ratio: float
     window: int | tuple[int, int] = 2
-    pattern: Literal["random", "row", "shared", "corner"] = "random"
+    pattern: Literal["per_call", "per_row", "fixed", "corner"] = "per_call"
     seed: int = 0
     match: MatchName = "exact"
     weighted: bool = False
@@ -49,31 +49,31 @@ class ToMe:
     def __post_init__(self) -> None:
         plain_fields(self)
         check_ratio(self.ratio, self.window)
-        check_choice("pattern", self.pattern, ("random", "row", "shared", "corner"))
+        check_choice("pattern", self.pattern, ("per_call", "per_row", "fixed", "corner"))
         check_seed(self.seed)
         check_choice("match", self.match, tuple(MATCHES))
         check_flag("weighted", self.weighted)
 
     @property
-    def draws(self) -> bool:
-        return self.pattern in ("random", "row")
+    def stochastic(self) -> bool:
+        return self.pattern in ("per_call", "per_row")
 
     def plan(self, x: Tensor, call: Call) -> Assignment | Identity:
         if int(call.grid.tokens * self.ratio) == 0:
             return Identity()
         window = as_window(self.window)
         check_cells(window, call.grid)
-        return merge_into(self._place(x, call, window), x, call.grid, self)
+        return merge_into(self._offset(x, call, window), x, call.grid, self)
 
-    def _place(self, x: Tensor, call: Call, window: Window) -> Tensor:
+    def _offset(self, x: Tensor, call: Call, window: Window) -> Tensor:
         """Position of each cell's destination: -> (B, T), or (1, T) where all rows have the same."""
         cells = window.cells(call.grid).tokens
         key = torch.zeros(1, dtype=torch.int64, device=x.device) if call.draw_key is None else call.draw_key
-        if not self.draws:
+        if not self.stochastic:
             key = key[:1].clamp(max=0)  # zero, but not a constant: TorchInductor fails on long sums of those
         if self.pattern == "corner":
             return key[:, None].expand(1, cells)
-        site = 0 if self.pattern == "shared" else call.site
-        if self.pattern == "row":
-            key = branch(key, numbers(x.shape[0], x.device) if call.member is None else call.member)
+        site = 0 if self.pattern == "fixed" else call.site
+        if self.pattern == "per_row":
+            key = branch(key, arange(x.shape[0], x.device) if call.member is None else call.member)
         return draw_bits(self.seed, key, site, cells) % window.tokens

@@ -13,7 +13,7 @@ from bigain.plots.style import NothingToDrawError, save_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bigain.bench.report import Report
+    from bigain.experiments.report import Report
 
 
 def write_figures(report: "Report", folder: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:

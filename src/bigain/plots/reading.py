@@ -7,7 +7,7 @@ from bigain.plots.style import COLOURS, MARKERS, Look, NothingToDrawError
 from bigain.registry import miss
 
 if TYPE_CHECKING:
-    from bigain.bench.report import Report, Row
+    from bigain.experiments.report import Report, Row
 
 UNITS = {"accuracy": "accuracy, %", "LRAP": "label-ranking average precision, %"}
 

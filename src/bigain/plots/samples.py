@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bigain.bench.report import Report, Row
+    from bigain.experiments.report import Report, Row
 
 
 @styled

@@ -39,6 +39,6 @@ def constant(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 
 @constant
-def numbers(count: int, device: torch.device) -> Tensor:
+def arange(count: int, device: torch.device) -> Tensor:
     """0, 1, …, count - 1: () -> (count,)."""
     return torch.arange(count, device=device)

@@ -8,7 +8,7 @@ cannot disturb it.
 import torch
 from torch import Tensor
 
-from bigain.tokens.constants import numbers
+from bigain.tokens.constants import arange
 
 MASK = 0xFFFFFFFF
 # odd multipliers below 2**31: a product with a 32-bit number stays below 2**63
@@ -32,7 +32,7 @@ def draw_bits(seed: int, key: Tensor, site: Tensor | int, count: int) -> Tensor:
     """32 random bits for each position under each key: (...) -> (..., count) int64, on the device of `key`."""
     place = site if isinstance(site, Tensor) else torch.full_like(key, site)
     stream = mix(mix(key + 0x9E3779B9) ^ mix(place + seed * 0x10001))
-    return mix(stream[..., None] ^ mix(numbers(count, key.device) + 1))
+    return mix(stream[..., None] ^ mix(arange(count, key.device) + 1))
 
 
 def draw_normal(seed: int, key: Tensor, site: Tensor | int, count: int) -> Tensor:

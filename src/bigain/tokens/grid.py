@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bigain.tokens.constants import constant, numbers
+from bigain.tokens.constants import arange, constant
 
 
 class Grid(NamedTuple):
@@ -44,7 +44,7 @@ class Window(NamedTuple):
         return f"{self.height}x{self.width}"
 
 
-def fold(values: Tensor, grid: Grid, window: Window) -> Tensor:
+def window_partition(values: Tensor, grid: Grid, window: Window) -> Tensor:
     """Values of whole cells, each cell row by row: (B, N) -> (B, T, A)."""
     rows, columns = window.cells(grid)
     maps = values.view(-1, grid.height, grid.width)
@@ -53,36 +53,36 @@ def fold(values: Tensor, grid: Grid, window: Window) -> Tensor:
     return maps.permute(0, 1, 3, 2, 4).reshape(-1, rows * columns, window.tokens)
 
 
-def token_index(place: Tensor, grid: Grid, window: Window) -> Tensor:
-    """Token numbers of places in cells, the cell being the position along the second axis: (B, T, ...) -> same."""
-    first = first_tokens(grid, window, place.device).view(-1, *[1] * (place.ndim - 2))
-    return first + inside(place, grid, window)
+def token_index(offset: Tensor, grid: Grid, window: Window) -> Tensor:
+    """Token numbers of offsets in cells, the cell being the position along the second axis: (B, T, ...) -> same."""
+    first = first_tokens(grid, window, offset.device).view(-1, *[1] * (offset.ndim - 2))
+    return first + inside(offset, grid, window)
 
 
-def inside(place: Tensor, grid: Grid, window: Window) -> Tensor:
-    """How far from the first token of its cell a place is: any shape -> same."""
-    return (place // window.width) * grid.width + place % window.width
+def inside(offset: Tensor, grid: Grid, window: Window) -> Tensor:
+    """How far from the first token of its cell a offset is: any shape -> same."""
+    return (offset // window.width) * grid.width + offset % window.width
 
 
 @constant
 def first_tokens(grid: Grid, window: Window, device: torch.device) -> Tensor:
     """Number of the first token of each cell: () -> (T,)."""
     cells = window.cells(grid)
-    cell = numbers(cells.tokens, device)
+    cell = arange(cells.tokens, device)
     return (cell // cells.width) * window.height * grid.width + (cell % cells.width) * window.width
 
 
-def other_places(place: Tensor, tokens: int) -> Tensor:
-    """All places of a cell but one, in order: (B, T) -> (B, T, A - 1)."""
-    others = numbers(tokens - 1, place.device)
-    return others + (others >= place[..., None])
+def other_offsets(offset: Tensor, tokens: int) -> Tensor:
+    """All offsets of a cell but one, in order: (B, T) -> (B, T, A - 1)."""
+    others = arange(tokens - 1, offset.device)
+    return others + (others >= offset[..., None])
 
 
-def split_tokens(place: Tensor, grid: Grid, window: Window, rows: int) -> tuple[Tensor, Tensor]:
-    """Numbers of all other tokens, and of those at `place` of each cell: (B, T) -> (B, N - T), (B, T)."""
-    others = token_index(other_places(place, window.tokens), grid, window).flatten(1)
-    rest = left_over(grid, window, place.device).expand(place.shape[0], -1)
-    chosen = token_index(place, grid, window)
+def split_tokens(offset: Tensor, grid: Grid, window: Window, rows: int) -> tuple[Tensor, Tensor]:
+    """Numbers of all other tokens, and of those at `offset` of each cell: (B, T) -> (B, N - T), (B, T)."""
+    others = token_index(other_offsets(offset, window.tokens), grid, window).flatten(1)
+    rest = left_over(grid, window, offset.device).expand(offset.shape[0], -1)
+    chosen = token_index(offset, grid, window)
     return torch.cat([others, rest], 1).expand(rows, -1), chosen.expand(rows, -1)
 
 
@@ -90,6 +90,6 @@ def split_tokens(place: Tensor, grid: Grid, window: Window, rows: int) -> tuple[
 def left_over(grid: Grid, window: Window, device: torch.device) -> Tensor:
     """Numbers of the tokens in no whole cell: () -> (N - T·A,)."""
     rows, columns = window.cells(grid)
-    all_tokens = numbers(grid.tokens, device).view(grid.height, grid.width)
+    all_tokens = arange(grid.tokens, device).view(grid.height, grid.width)
     right = all_tokens[: rows * window.height, columns * window.width :].reshape(-1)
     return torch.cat([right, all_tokens[rows * window.height :].reshape(-1)])

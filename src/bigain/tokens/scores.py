@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bigain.registry import Registry
-from bigain.tokens.constants import numbers
+from bigain.tokens.constants import arange
 from bigain.tokens.grid import Grid
 from bigain.tokens.precision import sum_dtype, widen
 
@@ -95,7 +95,7 @@ def channel_variance(x: Tensor, grid: Grid) -> Tensor:
 def dft_centroid(x: Tensor, grid: Grid) -> Tensor:
     """Centre of mass of the channel spectrum, bins counted from 1 as in the paper."""
     amplitude = spectrum(x)
-    bins = numbers(x.shape[-1], x.device).to(amplitude.dtype) + 1
+    bins = arange(x.shape[-1], x.device).to(amplitude.dtype) + 1
     return (amplitude * bins).sum(-1) / amplitude.sum(-1).clamp_min(torch.finfo(torch.float32).tiny)
 
 

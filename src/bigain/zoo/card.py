@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from bigain.backbones.denoiser import Denoiser
-from bigain.backbones.labelled import LabelledDenoiser
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.data.arrays import LabelledImages
+from bigain.denoisers.base import Denoiser
+from bigain.denoisers.labelled import LabelledDenoiser
 from bigain.generation import Sampling, generate
 from bigain.metrics.distances import Distance, frechet_to_real
 from bigain.metrics.intervals import Share, wilson

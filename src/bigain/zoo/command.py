@@ -10,18 +10,18 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from bigain.backbones.denoiser import Frame
 from bigain.classify.images import to_tensors
 from bigain.data.arrays import LabelledImages
 from bigain.data.cifar10 import cifar10
 from bigain.data.fashion_mnist import fashion_mnist, fashion_sample, sample_rows
+from bigain.denoisers.base import ImageSpec
 from bigain.metrics.intervals import wilson
 from bigain.progress import progress_bars
 from bigain.registry import miss
+from bigain.zoo.catalog import MODELS
 from bigain.zoo.features import FeatureNet, load_features, predict, save_features, train_features
 from bigain.zoo.loop import SMOKE, Data, Trainer
 from bigain.zoo.recipes import FEATURES, RECIPES, FeatureRecipe
-from bigain.zoo.shelf import SHELF
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def train_named(name: str, out: Path, options: Options, console: Console) -> Non
     if name in FEATURES and options.stop_after:
         raise ValueError(f"--stop-after is for recipes of samples; {name} is trained in whole epochs")
     asked = FEATURES[name] if name in FEATURES else RECIPES[name]
-    found = smoke_data(asked.frame[1]) if options.smoke else training_data(asked.data, options.data)
+    found = smoke_data(asked.image_spec[1]) if options.smoke else training_data(asked.data, options.data)
     with progress_bars(console) as bars:
         if isinstance(asked, FeatureRecipe):
             finish_features(replace(asked, epochs=1) if options.smoke else asked, out, found, options.seed, bars)
@@ -65,22 +65,22 @@ def learn(trainer: Trainer, stop_after: int | None, bars: Progress) -> None:
         rate = (trainer.samples - first) / (time.perf_counter() - started)
         text = f"{trainer.recipe.name}  loss {loss:.4f}  {rate:.0f} images/s"
         bars.update(task, completed=trainer.samples, description=text)
-        if not bars.console.is_terminal and trainer.run.step % trainer.rhythm.note == 0:
+        if not bars.console.is_terminal and trainer.run.step % trainer.intervals.note == 0:
             bars.console.print(f"{trainer.samples} samples: {text}")  # a log file shows no bar
 
     trainer.learn(stop_after, show)
 
 
 def training_data(name: str, root: str | None) -> Data:
-    """A data set's two splits, the test rows that come with the package, and the features to judge samples by."""
+    """A dataset's two splits, the test rows that come with the package, and the features to judge samples by."""
     if name == "cifar-10":
         return Data(cifar10("train", root), cifar10("test", root), np.array([], dtype=int), shelved(name))
     return Data(fashion_mnist("train", root), fashion_mnist("test", root), sample_rows(), shelved(name))
 
 
 def shelved(data: str) -> FeatureNet | None:
-    """The feature network for a data set, where it was trained."""
-    folder = SHELF / next(recipe.name for recipe in FEATURES.values() if recipe.data == data)
+    """The feature network for a dataset, where it was trained."""
+    folder = MODELS / next(recipe.name for recipe in FEATURES.values() if recipe.data == data)
     return load_features(folder) if (folder / "config.json").is_file() else None
 
 
@@ -94,8 +94,8 @@ def smoke_data(channels: int = 1) -> Data:
 
 def finish_features(recipe: FeatureRecipe, out: Path, data: Data, seed: int, bars: Progress) -> None:
     """Train a feature network, test it on all test images, and write its card."""
-    frame = Frame(*recipe.frame)
-    images, labels = to_tensors(list(data.train.images), frame), torch.from_numpy(data.train.labels)
+    image_spec = ImageSpec(*recipe.image_spec)
+    images, labels = to_tensors(list(data.train.images), image_spec), torch.from_numpy(data.train.labels)
     task = bars.add_task(recipe.name, total=recipe.epochs * len(images))
 
     def show(rows: int, loss: float) -> None:
@@ -104,7 +104,7 @@ def finish_features(recipe: FeatureRecipe, out: Path, data: Data, seed: int, bar
     started = time.process_time()
     save_features(out, train_features(recipe, images, labels, seed=seed, progress=show))
     seconds = time.process_time() - started
-    _, predicted = predict(load_features(out), to_tensors(list(data.test.images), frame))
+    _, predicted = predict(load_features(out), to_tensors(list(data.test.images), image_spec))
     share = wilson(int((predicted.numpy() == data.test.labels).sum()), len(data.test.labels))
     text = f"A small classifier of {recipe.data} whose features serve FD-{recipe.short}: {share} on the test set"
     card = {

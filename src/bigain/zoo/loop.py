@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bigain.backbones.denoiser import Frame
-from bigain.backbones.labelled import LabelledDenoiser, build_labelled, load_labelled, save_labelled
-from bigain.backbones.schedule import Schedule
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensors
 from bigain.classify.policies import Exhaustive, Stages
 from bigain.data.arrays import LabelledImages
+from bigain.denoisers.base import ImageSpec
+from bigain.denoisers.labelled import LabelledDenoiser, build_labelled, load_labelled, save_labelled
+from bigain.denoisers.schedule import Schedule
 from bigain.generation import Sampling
 from bigain.metrics.intervals import Share
 from bigain.zoo.card import Progress, accuracy, card_text, judge_samples, make_card, sample_sheet
@@ -36,30 +36,30 @@ class Data(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rhythm:
+class Intervals:
     """How often things happen, in steps, and how large the evaluations are."""
 
     note: int = 100  # a point of the curve, and a checkpoint
     look: int = 2000  # a sample sheet and a quick accuracy
     quick: int = 100  # test images of the quick accuracy
-    profile: int = 300  # held-out training images that the informative time steps are measured on
+    profile: int = 300  # held-out training images that the informative timesteps are measured on
     final: int = 1000  # test images of the card's accuracy
     samples: int = 500  # generated images of the card
     sampling: Sampling = Sampling()  # noqa: RUF009 - frozen
 
 
-SMOKE = Rhythm(note=4, look=8, quick=2, profile=10, final=4, samples=10, sampling=Sampling(steps=2))
+SMOKE = Intervals(note=4, look=8, quick=2, profile=10, final=4, samples=10, sampling=Sampling(num_inference_steps=2))
 
 
 class Trainer:
     """One run in one folder: `checkpoint.pt` while it goes on, model, card and samples at the end."""
 
-    def __init__(self, recipe: Recipe, data: Data, out: Path, rhythm: Rhythm | None = None) -> None:
-        self.recipe, self.data, self.out, self.rhythm = recipe, data, out, rhythm or Rhythm()
+    def __init__(self, recipe: Recipe, data: Data, out: Path, intervals: Intervals | None = None) -> None:
+        self.recipe, self.data, self.out, self.intervals = recipe, data, out, intervals or Intervals()
         torch.manual_seed(recipe.seed)
         classes = data.train.classes
         labelled = build_labelled(recipe.family, recipe.architecture, len(classes), recipe.prompt_tokens)
-        self.denoiser = LabelledDenoiser(labelled, Schedule(**recipe.schedule), Frame(*recipe.frame), classes)
+        self.denoiser = LabelledDenoiser(labelled, Schedule(**recipe.schedule), ImageSpec(*recipe.image_spec), classes)
         self.run = Run.start(recipe, labelled)
         out.mkdir(parents=True, exist_ok=True)
         if self.checkpoint.is_file():
@@ -78,7 +78,7 @@ class Trainer:
         end = min(self.recipe.samples, stop_after or self.recipe.samples) // self.recipe.batch
         if self.run.step >= end:
             return
-        latents = self.denoiser.encode(to_tensors(list(self.data.train.images), self.denoiser.frame))
+        latents = self.denoiser.encode(to_tensors(list(self.data.train.images), self.denoiser.image_spec))
         labels = torch.from_numpy(self.data.train.labels)
         cut = len(latents) - min(VALIDATION, len(latents) // 4)
         losses: list[float] = []
@@ -86,10 +86,10 @@ class Trainer:
             started = time.process_time()
             losses.append(train_step(self.run, self.denoiser.schedule, latents[:cut], labels[:cut]))
             self.run.seconds += time.process_time() - started
-            if self.run.step % self.rhythm.note == 0 or self.run.step == end:
+            if self.run.step % self.intervals.note == 0 or self.run.step == end:
                 self._note(losses, latents[cut:], labels[cut:])
                 losses = []
-            if self.run.step % self.rhythm.look == 0:
+            if self.run.step % self.intervals.look == 0:
                 self._look()
             if progress is not None:
                 progress(self, losses[-1] if losses else self.run.curve[-1]["loss"])
@@ -103,8 +103,8 @@ class Trainer:
     def _look(self) -> None:
         """A sample sheet and a quick accuracy, to see where the run is going."""
         with averaged(self.run):
-            share = accuracy(self.denoiser, self.data.test, self.rows()[: self.rhythm.quick], Exhaustive(10))
-            sheet = sample_sheet(self.denoiser, 5, self.rhythm.sampling)
+            share = accuracy(self.denoiser, self.data.test, self.rows()[: self.intervals.quick], Exhaustive(10))
+            sheet = sample_sheet(self.denoiser, 5, self.intervals.sampling)
         sheet.save(self.out / f"samples-{self.samples:08d}.png")
         with (self.out / "looks.jsonl").open("a") as file:
             file.write(json.dumps({"samples": self.samples, "accuracy": share.value, "n": share.n}) + "\n")
@@ -115,11 +115,11 @@ class Trainer:
         return [int(i) for i in order if i not in set(self.data.reserved.tolist())]
 
     def _informative(self, model: LabelledDenoiser) -> tuple[int, ...]:
-        """Time steps in the order of how well they tell classes apart, on held-out training images."""
+        """Timesteps in the order of how well they tell classes apart, on held-out training images."""
         images, labels = self.data.train.images, self.data.train.labels
-        rows = range(len(images) - self.rhythm.profile, len(images))
+        rows = range(len(images) - self.intervals.profile, len(images))
         classifier = DiffusionClassifier(model, range(len(model.classes)))
-        return classifier.choose_trials([images[i] for i in rows], [int(labels[i]) for i in rows]).steps
+        return classifier.choose_timesteps([images[i] for i in rows], [int(labels[i]) for i in rows]).timesteps
 
     def finish(self, progress: Progress | None = None) -> dict[str, Any]:
         """Save float16 weights, judge exactly what was saved, and write the card."""
@@ -128,20 +128,20 @@ class Trainer:
         model = load_labelled(self.out)
         model.informative = self._informative(model)
         save_labelled(self.out, model, self.recipe.family)
-        rows = self.rows()[: self.rhythm.final]
+        rows = self.rows()[: self.intervals.final]
         share: Share = accuracy(model, self.data.test, rows, Stages((5, 20), (5, 1)), progress)
         judged = None
         if self.data.features is not None:
-            test = to_tensors([self.data.test.images[i] for i in self.rows()], model.frame)
-            judged = judge_samples(model, self.data.features, test, self.rhythm.samples, self.rhythm.sampling)
-        sample_sheet(model, 10, self.rhythm.sampling).save(self.out / "samples.png")
+            test = to_tensors([self.data.test.images[i] for i in self.rows()], model.image_spec)
+            judged = judge_samples(model, self.data.features, test, self.intervals.samples, self.intervals.sampling)
+        sample_sheet(model, 10, self.intervals.sampling).save(self.out / "samples.png")
         facts = {
             "parameters": sum(p.numel() for p in model.labelled.parameters()),
             "samples_seen": self.samples,
             "seconds": self.run.seconds,
             "curve": self.run.curve,
         }
-        card = make_card(asdict(self.recipe), facts, share, judged, self.rhythm.sampling)
+        card = make_card(asdict(self.recipe), facts, share, judged, self.intervals.sampling)
         (self.out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
         (self.out / "card.md").write_text(card_text(card))
         return card

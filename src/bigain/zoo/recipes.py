@@ -10,11 +10,11 @@ class Recipe:
 
     name: str
     data: str
-    family: str  # "dit" or "unet", see backbones/labelled.py
+    family: str  # "dit" or "unet", see denoisers/labelled.py
     architecture: dict[str, Any]
     schedule: dict[str, Any]
     samples: int
-    frame: tuple[int, int, int] = (28, 1, 2)  # image size, channels, padding
+    image_spec: tuple[int, int, int] = (28, 1, 2)  # image size, channels, padding
     prompt_tokens: int = 0  # length of the learned prompt of each class; 0: class labels
     batch: int = 64
     learning_rate: float = 2e-3
@@ -90,7 +90,7 @@ RECIPES: dict[str, Recipe] = {
             name="cifar-unet",
             data="cifar-10",
             family="unet",
-            frame=(32, 3, 0),
+            image_spec=(32, 3, 0),
             architecture=unet(channels=12, widths=(32, 64, 80)),
             schedule=SCALED_LINEAR,
             samples=288_000,
@@ -108,7 +108,7 @@ class FeatureRecipe:
 
     name: str
     data: str
-    frame: tuple[int, int, int]  # image size, channels, padding
+    image_spec: tuple[int, int, int]  # image size, channels, padding
     width: int = 32
     epochs: int = 6
     mirror: bool = False  # half of the batches are seen in a mirror

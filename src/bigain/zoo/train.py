@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bigain.backbones.labelled import LabelledModel
-from bigain.backbones.schedule import TIMESTEPS, Schedule
+from bigain.defaults import NUM_TRAIN_TIMESTEPS
+from bigain.denoisers.labelled import LabelledModel
+from bigain.denoisers.schedule import Schedule
 from bigain.zoo.muon import Muon
 from bigain.zoo.recipes import Recipe
 
@@ -112,11 +113,13 @@ def batch_rows(recipe: Recipe, count: int, step: int) -> Tensor:
 
 
 def train_step(run: Run, schedule: Schedule, latents: Tensor, labels: Tensor) -> float:
-    """One update; the time steps of a batch are stratified, which lowers the variance of the gradient."""
+    """One update; the timesteps of a batch are stratified, which lowers the variance of the gradient."""
     recipe = run.recipe
     generator = step_generator(recipe.seed, run.step)
     rows = batch_rows(recipe, len(latents), run.step)
-    t = (torch.arange(recipe.batch) + torch.rand(recipe.batch, generator=generator)) * (TIMESTEPS / recipe.batch)
+    t = (torch.arange(recipe.batch) + torch.rand(recipe.batch, generator=generator)) * (
+        NUM_TRAIN_TIMESTEPS / recipe.batch
+    )
     dropped = torch.rand(recipe.batch, generator=generator) < recipe.label_dropout
     noise = torch.randn((recipe.batch, *latents.shape[1:]), generator=generator)
     chosen = torch.where(dropped, run.network.classes, labels[rows])
@@ -146,7 +149,7 @@ def validation_loss(run: Run, schedule: Schedule, latents: Tensor, labels: Tenso
     """The averaged weights on held-out images with fixed t and noise, so that curves of two runs compare."""
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(latents.shape, generator=generator)
-    t = torch.arange(len(latents)) * TIMESTEPS // len(latents)
+    t = torch.arange(len(latents)) * NUM_TRAIN_TIMESTEPS // len(latents)
 
     with averaged(run):
         parts = [

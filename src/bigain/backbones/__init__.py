@@ -1,7 +1,0 @@
-"""Model families; a new one is a new file and a line here."""
-
-from bigain.backbones import dit, unet
-from bigain.backbones.family import FAMILIES, Family, family_of, find_model
-from bigain.backbones.site import Site, Where
-
-__all__ = ["FAMILIES", "Family", "Site", "Where", "dit", "family_of", "find_model", "unet"]

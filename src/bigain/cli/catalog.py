@@ -1,0 +1,92 @@
+"""What there is, by kind: names with a line each, for `bigain list` and for the completion of names."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class Parameter(NamedTuple):
+    """What an operator, a policy or a dataset takes."""
+
+    name: str
+    required: bool
+    default: Any
+
+
+def operators() -> dict[str, str]:
+    from bigain.operators import OPERATORS
+
+    return {name: first_sentence(cls) for name, cls in OPERATORS.items()}
+
+
+def scorers() -> dict[str, str]:
+    from bigain.tokens.scores import SCORERS
+
+    return {name: first_sentence(function) for name, function in SCORERS.items()}
+
+
+def policies() -> dict[str, str]:
+    from bigain.classify.policies import PAPER
+    from bigain.classify.state import POLICIES
+
+    own = {name: first_sentence(cls) for name, cls in POLICIES.items()}
+    return own | {name: f"The paper's setting for that dataset: {policy}" for name, policy in PAPER.items()}
+
+
+def models() -> dict[str, str]:
+    from bigain.zoo.catalog import model_lines
+
+    return model_lines()
+
+
+def data() -> dict[str, str]:
+    from bigain.data import DATASETS
+
+    return {name: first_sentence(function) for name, function in DATASETS.items()}
+
+
+def architectures() -> dict[str, str]:
+    from bigain.models.named import ARCHITECTURES
+
+    return {name: class_name for name, (class_name, _) in ARCHITECTURES.items()}
+
+
+def parameters(what: str) -> dict[str, list[Parameter]]:
+    """What those of a kind that are written as calls take, by name."""
+    from bigain.classify.state import POLICIES
+    from bigain.data import DATASETS
+    from bigain.operators import OPERATORS
+
+    found: dict[str, Mapping[str, Callable[..., Any]]] = {
+        "operators": OPERATORS,
+        "policies": POLICIES,
+        "data": DATASETS,
+    }
+    return {name: parameters_of(make) for name, make in found.get(what, {}).items()}
+
+
+def parameters_of(make: Callable[..., Any]) -> list[Parameter]:
+    """The parameters in their order."""
+    found = inspect.signature(make).parameters.values()
+    return [Parameter(p.name, p.default is p.empty, None if p.default is p.empty else p.default) for p in found]
+
+
+def as_written(parameter: Parameter) -> str:
+    return parameter.name if parameter.required else f"{parameter.name}={parameter.default!r}"
+
+
+CATALOG: dict[str, Callable[[], dict[str, str]]] = {
+    "operators": operators,
+    "scorers": scorers,
+    "policies": policies,
+    "models": models,
+    "data": data,
+    "architectures": architectures,
+}
+
+
+def first_sentence(thing: Any) -> str:
+    """The first sentence of a docstring, on one line."""
+    text = " ".join((thing.__doc__ or "").split())
+    return re.split(r"\. (?=[A-Z`])", text)[0].rstrip(".")  # not at "eq. (6)"

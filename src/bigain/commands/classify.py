@@ -1,0 +1,82 @@
+"""Classify image files: load, compress, decide file by file, and count."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.decision import Decision
+from bigain.commands.request import ClassifyRequest, attached, given_names, model_names, parse_timesteps
+from bigain.commands.results import Result
+from bigain.experiments.subjects import by_folder
+from bigain.loading import best_dtype, load_denoiser
+from bigain.metrics.intervals import Share, wilson
+
+
+def classify_each(
+    images: Sequence[Path], request: ClassifyRequest, unreadable: Callable[[str, str], None]
+) -> Iterator[tuple[int, Result]]:
+    """(number, result) of the readable images as they are decided; `unreadable` is told of the others."""
+    denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
+    names = model_names(denoiser, given_names(request.classes))
+    timesteps: Any = parse_timesteps(request.timesteps)
+    classifier = DiffusionClassifier(
+        denoiser, names, request.policy, prompts=request.prompts, timesteps=timesteps, seed=request.seed
+    )
+    with attached(denoiser, request.compression, groups="input"):
+        yield from classify_files(classifier, images, unreadable)
+
+
+def classify_files(
+    classifier: DiffusionClassifier, files: Sequence[Path], unreadable: Callable[[str, str], None]
+) -> Iterator[tuple[int, Result]]:
+    """(number, result) as they are decided; `unreadable` is told the path and the reason of each other file."""
+    folders = by_folder(classifier.classes)
+    names = [str(name) for name in classifier.classes]
+    found = classifier.stream(files, lambda number, error: unreadable(str(files[number]), str(error)))
+    try:
+        for number, decision in found:
+            path = files[number]
+            yield number, result(path, decision, names, folders.get(path.parent.name))
+    except FloatingPointError as error:
+        raise FloatingPointError(re.sub(r"^image (\d+)", lambda m: str(files[int(m[1])]), str(error))) from error
+
+
+def result(path: Path, decision: Decision, names: list[str], truth: str | None) -> Result:
+    chances = decision.probabilities
+    return Result(
+        path=str(path),
+        label=str(decision.label),
+        probability=float(chances[decision.index]),
+        margin=decision.margin,
+        margin_error=decision.margin_error,
+        evaluations=decision.evaluations,
+        top=[(names[k], float(chances[k])) for k in decision.ranking],
+        truth=truth,
+    )
+
+
+class Tally:
+    """How many images are done, and how many of those whose folder names their class are right."""
+
+    def __init__(self) -> None:
+        self.done, self.known, self.hits = 0, 0, 0
+
+    def add(self, result: Result) -> None:
+        self.done += 1
+        self.known += result.truth is not None
+        self.hits += result.truth is not None and result.label == result.truth
+
+    def accuracy(self) -> Share | None:
+        """The share of right labels among the files whose folder names their class."""
+        return wilson(self.hits, self.known) if self.known else None
+
+
+def as_json(results: Sequence[Result], unreadable: dict[str, str], tally: Tally) -> dict[str, Any]:
+    share = tally.accuracy()
+    return {
+        "results": [result._asdict() for result in results],
+        "unreadable": unreadable,
+        "accuracy": None if share is None else {**share._asdict(), "value": share.value},
+    }

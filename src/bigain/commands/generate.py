@@ -1,0 +1,49 @@
+"""Generate images into a folder: load, compress, sample, write."""
+
+import itertools
+from pathlib import Path
+
+from rich.console import Console
+from torch import Tensor
+
+from bigain.commands.request import GenerateRequest, attached, model_names
+from bigain.generation import Sampling, generate
+from bigain.loading import best_dtype, load_denoiser
+from bigain.pictures import contact_sheet, to_picture
+from bigain.progress import progress_bars
+
+SHEET = "sheet.png"
+
+
+def generate_all(request: GenerateRequest, sampling: Sampling, folder: Path, console: Console) -> Path:
+    """Write the images and a sheet of them all; -> the sheet."""
+    request.check()
+    denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
+    names = model_names(denoiser, request.names())
+    chosen = [names[i % len(names)] for i in range(request.count)]
+    compressed = attached(denoiser, request.compression)
+    make_room(folder, request.count)
+    with compressed, progress_bars(console) as bars:
+        task = bars.add_task("generating", total=request.count)
+        numbers = itertools.count()
+
+        def keep(made: Tensor) -> None:
+            for image, number in zip(made, numbers, strict=False):
+                to_picture(image).save(folder / f"{number:05d}.png")
+            bars.advance(task, len(made))
+
+        images = generate(denoiser, chosen, sampling, progress=keep)
+    contact_sheet(images, min(len(names), 10) if len(names) > 1 else min(request.count, 10), 1).save(folder / SHEET)
+    return folder / SHEET
+
+
+def make_room(folder: Path, count: int) -> None:
+    """The folder for images 0 to count - 1; more images of a former call would be taken for this one's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    old = sorted(path.name for path in folder.glob("[0-9]" * 5 + ".png") if int(path.stem) >= count)
+    if old:
+        raise ValueError(
+            f"{folder} has {len(old)} images of a former call that this one would leave there, first {old[0]}; "
+            "empty the folder or take another one"
+        )
+    (folder / SHEET).unlink(missing_ok=True)  # should this call end early, it must not seem to have ended well

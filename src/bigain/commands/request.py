@@ -1,0 +1,211 @@
+"""What the command line asks for, checked before anything heavy is imported or loaded."""
+
+import codecs
+import hashlib
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bigain.classify.template import check_template
+from bigain.registry import NONE
+from bigain.zoo.catalog import Kind, bundled, kind_of, locate
+
+if TYPE_CHECKING:
+    from bigain.compression.setting import Compression
+    from bigain.denoisers.base import Denoiser
+
+GROUPS: dict[str | None, str | None] = {"input": "input", NONE: None}
+OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class CompressionOptions:
+    """The options of a command that say how to compress, as texts; torch is imported only to read those given."""
+
+    operator: str | None = None
+    where: str | None = None
+    reuse: Any = None
+    groups: str | None = None
+
+    def check(self) -> None:
+        """Raise for words that cannot be meant; no model is needed."""
+        if self.groups not in (None, *GROUPS):
+            raise ValueError(f"--groups must be input (rows with the same noisy input) or none, got {self.groups}")
+        options = {"where": self.where, "reuse": self.reuse, "groups": self.groups}
+        given = [name for name, value in options.items() if value is not None]
+        if given and self.name is None:
+            raise ValueError(f"--{given[0]} needs --operator; name the operator to attach")
+        if given or self.operator is not None:
+            self.compression()
+
+    @property
+    def name(self) -> str | None:
+        """The operator to attach, or None for none."""
+        return None if self.operator is None or self.operator.strip() == NONE else self.operator
+
+    def compression(self, groups: str | None = None) -> "Compression | None":
+        """What is asked for, if anything; `groups` where nothing is said of them."""
+        if self.name is None:
+            return None
+        from bigain.compression.setting import Compression
+
+        shared: Any = groups if self.groups is None else GROUPS[self.groups]
+        return Compression(self.name, self.where, self.reuse, shared)
+
+
+@dataclass(frozen=True)
+class ClassifyRequest:
+    """What to classify with, as the command line says it."""
+
+    model: str = "fashion-unet"
+    classes: str | None = None
+    prompts: str = "{}"
+    compression: CompressionOptions = CompressionOptions()
+    policy: str = "stages"
+    timesteps: str = "even"
+    seed: int = 0
+    device: str = "cpu"
+
+    def check(self) -> None:
+        """Raise for words that cannot be meant."""
+        kind = kind_of(locate(self.model))
+        check_template(self.prompts)
+        own_classes(kind, given_names(self.classes))
+        self.compression.check()
+        from bigain.classify.policies import parse_policy
+        from bigain.classify.trials import check_timesteps
+
+        parse_policy(self.policy)
+        timesteps = parse_timesteps(self.timesteps)
+        check_timesteps("even" if timesteps == "informative" else timesteps, sys.maxsize)
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """All that decides the results, in one way of writing each."""
+        from bigain.classify.policies import parse_policy
+
+        place, compression = locate(self.model), self.compression.compression("input")
+        attached = {"operator": None} if compression is None else compression.as_dict()
+        return {
+            "bigain": version("bigain"),
+            "model": self.model if isinstance(place, str) or self.model in bundled() else str(place.resolve()),
+            "weights": None if isinstance(place, str) else weights_hash(place),
+            "classes": given_names(self.classes),
+            "prompts": self.prompts,
+            **attached,
+            "policy": repr(parse_policy(self.policy)),
+            "timesteps": parse_timesteps(self.timesteps),
+            "seed": self.seed,
+            "half": not self.device.startswith("cpu"),
+            **more,
+        }
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """What to generate, as the command line says it."""
+
+    model: str = "fashion-unet"
+    prompts: tuple[str, ...] = ()
+    classes: str | None = None
+    prompts_file: str | None = None
+    count: int = 10
+    compression: CompressionOptions = CompressionOptions()
+    device: str = "cpu"
+
+    def check(self) -> None:
+        """Raise for words that cannot be meant."""
+        if self.count < 1:
+            raise ValueError(f"count must be at least 1, got {self.count}")
+        kind, names = kind_of(locate(self.model)), self.names()
+        if names is None and kind is not None and kind.by_text and kind.classes is None:
+            raise ValueError("this model follows text; say what to generate with --prompt, --prompts-file or --classes")
+        found = own_classes(kind, names)
+        if not found and (kind is not None or names is not None):  # otherwise known when the model is loaded
+            raise ValueError("nothing to generate: the list of classes or prompts is empty")
+        self.compression.check()
+
+    def names(self) -> list[str] | None:
+        """Prompts or classes, from whichever option names them; None for the model's own classes."""
+        if sum(bool(option) for option in (self.prompts, self.classes, self.prompts_file)) > 1:
+            raise ValueError("give --prompt, --classes or --prompts-file, not several of them")
+        if self.prompts_file:
+            return read_names(Path(self.prompts_file))
+        return list(self.prompts) or given_names(self.classes)
+
+
+def own_classes(kind: Kind | None, given: list[str] | None) -> list[str]:
+    """The given names, or the model's own; of a model that tells nothing before it is loaded none."""
+    if given is not None:
+        return given
+    if kind is not None and kind.classes is None:
+        raise ValueError("this model has no classes of its own; name them with --classes")
+    return [] if kind is None or kind.classes is None else list(kind.classes)
+
+
+def model_names(denoiser: "Denoiser", given: list[str] | None) -> list[str | int]:
+    """The classes or prompts of a loaded model; where it is told numbers, not texts, numbers mean its classes."""
+    names = own_classes(Kind(denoiser.by_text, getattr(denoiser, "classes", None)), given)
+    return [int(name) if name.isdecimal() and not denoiser.by_text else name for name in names]
+
+
+def attached(
+    denoiser: "Denoiser", options: CompressionOptions, groups: str | None = None
+) -> AbstractContextManager[Any]:
+    """The operator that is asked for, if any, for a while; `groups` where nothing is said of them."""
+    options.check()
+    compression = options.compression(groups)
+    if compression is None:
+        return nullcontext()
+    from bigain.compression import compress
+
+    return compress(denoiser.network, compression)
+
+
+def parse_timesteps(text: str) -> str | tuple[int, ...]:
+    """`125,525` -> (125, 525); words stay."""
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else text
+
+
+def is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # many names are too long for one of a file
+        return False
+
+
+def given_names(text: str | None) -> list[str] | None:
+    """Names from a comma-separated text or from a file with one a line; None where there is no text."""
+    if text is None:
+        return None
+    if is_file(text):
+        return read_names(Path(text))
+    if Path(text).suffix in (".txt", ".csv"):
+        raise FileNotFoundError(f"no file {text} with names of classes, one a line")
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def read_names(path: Path) -> list[str]:
+    """One name a line, in UTF-8 with or without a mark in front, whatever the line ends are."""
+    if not is_file(str(path)):
+        raise FileNotFoundError(f"no file {path}")
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        kind = "UTF-16" if data.startswith(OTHER_BOMS) else f"byte 0x{data[error.start]:02x}"
+        raise ValueError(f"{path}, line {line}: not UTF-8 ({kind}); save the file as UTF-8") from None
+    return [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+
+
+def weights_hash(folder: Path) -> str:
+    """A hash of all weights in a folder, byte by byte."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*.safetensors")):
+        with path.open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()

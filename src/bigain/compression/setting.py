@@ -1,0 +1,80 @@
+"""One way to compress a model, as an object that travels everywhere: to `compress`, into experiments and records."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bigain.checks import whole
+from bigain.models.site import Site, Where, parse_where
+from bigain.operators.base import Operator, parse, spec
+
+Groups = int | Literal["cfg", "input"] | None
+Sites = Where | Callable[[Site], bool] | str | None
+
+
+@dataclass(frozen=True)
+class Compression:
+    """An operator, the sites it acts on, and which plans are shared; see `compress` for the arguments.
+
+    Texts are read: `Compression("gated_merge(ratio=0.7)", where="part='down'")`.
+    """
+
+    operator: Any  # an Operator; its text may be given
+    where: Any = None  # a Where; text or a function of a Site may be given
+    reuse: Literal["stage"] | None = None
+    groups: Groups = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operator", as_operator(self.operator))
+        object.__setattr__(self, "where", as_where(self.where))
+        check_reuse(self.reuse)
+        object.__setattr__(self, "groups", as_groups(self.groups))
+
+    def __str__(self) -> str:
+        shown = [("where", self.where.spec()), ("reuse", self.reuse), ("groups", self.groups)]
+        return " ".join([spec(self.operator), *(f"{name}={value!r}" for name, value in shown if value is not None)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, from which `Compression(**values)` makes an equal one."""
+        return {
+            "operator": spec(self.operator),
+            "where": self.where.spec(),
+            "reuse": self.reuse,
+            "groups": self.groups,
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """The same with all parameters of the operator written out, so that a changed default is a change."""
+        return self.as_dict() | {"operator": repr(self.operator)}
+
+
+def as_operator(operator: Operator | str) -> Operator:
+    if isinstance(operator, str):
+        return parse(operator)
+    spec(operator)  # raises for anything else
+    return operator
+
+
+def as_where(where: Sites) -> Where:
+    if where is None or isinstance(where, Where):
+        return where or Where()
+    if isinstance(where, str):
+        return parse_where(where)
+    if callable(where) and not isinstance(where, type):
+        return Where(only=where)
+    raise TypeError(f"where must be a Where, a function of a Site or text, got {where!r}")
+
+
+def check_reuse(reuse: object) -> None:
+    if reuse is not None and (not isinstance(reuse, str) or reuse != "stage"):
+        raise ValueError(f'reuse must be None or "stage", got {reuse!r}')
+
+
+def as_groups(groups: Any) -> Groups:
+    """A number of rows as an int; words as they are."""
+    if groups is None or (isinstance(groups, str) and groups in ("cfg", "input")):
+        return groups  # type: ignore[return-value]
+    rows = whole(groups)
+    if rows is None or rows < 1:
+        raise ValueError(f'groups must be None, a number of rows of at least 1, "cfg" or "input", got {groups!r}')
+    return rows

@@ -1,0 +1,4 @@
+"""What holds for the published models, where nothing says otherwise."""
+
+NUM_TRAIN_TIMESTEPS = 1000  # t counts from 0 to 999
+TEXT_TOKENS = 77  # length of a prompt

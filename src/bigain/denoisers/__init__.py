@@ -1,0 +1,1 @@
+"""What classification and generation need from a model; one file a family."""

@@ -1,0 +1,150 @@
+"""What classification and generation need from a model, and the parts that all families share."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bigain.defaults import TEXT_TOKENS
+from bigain.denoisers.schedule import Schedule
+
+Loss = Literal["l2", "l1", "huber"]
+LOSSES: dict[str, Callable[..., Tensor]] = {"l2": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss}
+
+
+class ImageSpec(NamedTuple):
+    """How an image is brought to the model: short side and centre crop to `size`, `padding` black pixels around."""
+
+    size: int
+    channels: int = 3
+    padding: int = 0
+
+
+class Condition(NamedTuple):
+    """Arguments of the network for each of K classes, stacked: every value is (K, ...)."""
+
+    values: dict[str, Any]
+
+    def take(self, rows: Tensor) -> "Condition":
+        """(K, ...) -> (B, ...)."""
+        return Condition({key: pick(value, rows) for key, value in self.values.items()})
+
+    def join(self, other: "Condition") -> "Condition":
+        """(A, ...), (B, ...) -> (A + B, ...)."""
+        return Condition({key: stack(value, other.values[key]) for key, value in self.values.items()})
+
+
+def pick(value: Any, rows: Tensor) -> Any:
+    if isinstance(value, dict):
+        return {key: pick(part, rows) for key, part in value.items()}
+    return value.index_select(0, rows) if isinstance(value, Tensor) else value
+
+
+def stack(a: Any, b: Any) -> Any:
+    if isinstance(a, dict):
+        return {key: stack(part, b[key]) for key, part in a.items()}
+    return torch.cat([a, b]) if isinstance(a, Tensor) else a
+
+
+class Denoiser(ABC):
+    """A noise predictor with its codec and its conditions. `network` is what `bigain.compress` acts on."""
+
+    default_scheduler: ClassVar[str] = "ddim"  # scheduler and guidance of the paper's experiments
+    guidance_scale: ClassVar[float] = 4.0
+    by_text: ClassVar[bool] = False  # whether classes are prompts
+
+    def __init__(self, network: nn.Module, schedule: Schedule, image_spec: ImageSpec) -> None:
+        self.network = network
+        self.schedule = schedule
+        self.image_spec = image_spec
+
+    def informative_timesteps(self) -> tuple[int, ...]:
+        """Timesteps in the order of how well they tell classes apart, where that was measured for this model."""
+        raise ValueError(
+            f"no informative timesteps were measured for this {type(self.network).__name__}; "
+            "call classifier.choose_timesteps(images, labels) with some labelled images"
+        )
+
+    def class_key(self, name: str | int) -> str | int:
+        """Equal for two names of one class, such as a name and its number."""
+        return name
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.network.parameters()).dtype
+
+    @property
+    def text_tokens(self) -> int:
+        """The length of a prompt, as the network gets it."""
+        text = self.unconditional(1).values.get("encoder_hidden_states")
+        return TEXT_TOKENS if text is None else int(text.shape[1])
+
+    def rows_at_once(self) -> int:
+        """Rows of a batch by latent values in flight: on a CPU 32 for 4 x 16 x 16, 8 for 4 x 64 x 64, more on a GPU.
+
+        On a CPU twice as many are slower: what a layer writes must still be in the cache when the next one reads it.
+        """
+        share = 32_768 if self.device.type == "cpu" else 1_048_576
+        return max(8, min(512, share // math.prod(self.latent_shape)))
+
+    @abstractmethod
+    def encode(self, images: Tensor) -> Tensor:
+        """Latents of images in [-1, 1], float32: (B, c, s, s) -> (B, C, H, W)."""
+
+    @abstractmethod
+    def decode(self, latents: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, c, s, s) in [-1, 1]."""
+
+    @abstractmethod
+    def conditions(self, classes: Sequence[str | int]) -> Condition:
+        """Conditions of K classes: names, prompts or label numbers."""
+
+    @abstractmethod
+    def unconditional(self, rows: int) -> Condition:
+        """The empty condition that guidance subtracts, for some rows."""
+
+    @property
+    @abstractmethod
+    def latent_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of one image's latents."""
+
+    @abstractmethod
+    def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        """What the network predicts, as it comes: (B, C, H, W), (B,), B rows -> (B, C, H, W)."""
+
+    def noise(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        """The predicted noise, in float32, whatever the network predicts."""
+        output = self.output(noisy.to(self.dtype), t, condition)
+        return self.schedule.noise_from(output[:, : noisy.shape[1]], noisy, t)
+
+    @torch.no_grad()
+    def error(self, latents: Tensor, condition: Condition, t: Tensor, noise: Tensor, loss: Loss = "l2") -> Tensor:
+        """Mean error of the predicted noise, in float32: (B, C, H, W), B rows, (B,), (B, C, H, W) -> (B,)."""
+        noisy = self.schedule.add_noise(latents, noise, t)
+        found = self.noise(noisy, t, condition)
+        return LOSSES[loss](found, noise.float(), reduction="none").flatten(1).mean(1)
+
+
+def as_denoiser(given: Any) -> Denoiser:
+    """What `bigain.load` gives, or a diffusers pipeline, which has all that is needed."""
+    if isinstance(given, Denoiser):
+        return given
+    if hasattr(given, "components") and hasattr(given, "scheduler"):
+        from bigain.denoisers.pipelines import from_pipeline  # needs diffusers
+
+        return from_pipeline(given)
+    if isinstance(given, str | Path):
+        raise TypeError(f"denoiser must be a loaded model, got {str(given)!r}; call bigain.load({str(given)!r}) first")
+    raise TypeError(
+        f"denoiser must be what bigain.load gives, or a diffusers pipeline, got {type(given).__name__}; "
+        "a network alone knows neither its classes nor its noise schedule"
+    )

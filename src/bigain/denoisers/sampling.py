@@ -1,0 +1,55 @@
+"""diffusers schedulers by name, for a model's own noise schedule."""
+
+import inspect
+from typing import Any
+
+import diffusers
+
+from bigain.denoisers.schedule import Schedule
+from bigain.registry import miss
+
+SHORT = {"ddim": "DDIMScheduler", "euler": "EulerDiscreteScheduler", "dpm++": "DPMSolverMultistepScheduler"}
+# the inverse ones go from image to noise, CogVideoX's change the betas
+OTHERS = ("DDIMInverse", "DPMSolverMultistepInverse", "CogVideoX")
+
+
+def make_scheduler(name: str, schedule: Schedule) -> Any:
+    """A scheduler by its short or class name; it is handed predicted noise, whatever the network predicts.
+
+    It takes over the settings of the pipeline that the schedule came from, such as the spacing of the timesteps.
+    """
+    if schedule.prediction_type == "flow":
+        raise ValueError("flow-matching models can classify; sampling from them is not supported")
+    found: Any = getattr(diffusers, SHORT.get(name, name), None)
+    if not usable(found):
+        raise ValueError(miss("scheduler", name, scheduler_names()))
+    settings = dict(schedule.settings or betas(schedule))
+    if str(settings.get("variance_type")).startswith("learned"):
+        del settings["variance_type"]  # the learned sigma is no part of the predicted noise
+    # latents are not images: nothing to clip
+    return found.from_config(settings, prediction_type="epsilon", clip_sample=False)
+
+
+def betas(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "beta_schedule": schedule.beta_schedule,
+        "beta_start": schedule.beta_start,
+        "beta_end": schedule.beta_end,
+        "num_train_timesteps": schedule.num_train_timesteps,
+    }
+
+
+def usable(kind: Any) -> bool:
+    """Whether it is a scheduler from noise to image that can be given betas and predicted noise."""
+    plain = inspect.isclass(kind) and not isinstance(kind, diffusers.utils.DummyObject)
+    if not plain or not issubclass(kind, diffusers.SchedulerMixin) or kind.__name__.startswith(OTHERS):
+        return False
+    if not {"beta_schedule", "beta_start", "prediction_type"} <= inspect.signature(kind).parameters.keys():
+        return False
+    return list(inspect.signature(kind.step).parameters)[1:4] == ["model_output", "timestep", "sample"]
+
+
+def scheduler_names() -> list[str]:
+    """All names that `make_scheduler` knows, the short ones first."""
+    names = [name for name in dir(diffusers) if name.endswith("Scheduler")]
+    return [*SHORT, *(name for name in names if usable(getattr(diffusers, name)))]

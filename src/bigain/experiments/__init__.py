@@ -1,0 +1,1 @@
+"""Experiments: read, run, stored, reported."""

@@ -1,0 +1,168 @@
+"""What is measured of a setting once its images are there: cost, distances, likeness to the uncompressed images."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from bigain.bench.flops import count_flops
+from bigain.classify.images import to_tensors
+from bigain.defaults import TEXT_TOKENS
+from bigain.experiments.experiment import Setting
+from bigain.experiments.runner import Run, attached
+from bigain.experiments.subjects import real_data, whole_data
+from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
+from bigain.metrics.inception import inception_features, load_inception
+from bigain.metrics.intervals import bootstrap_mean, wilson
+from bigain.metrics.similarity import psnr, ssim
+from bigain.metrics.spectra import radial_spectrum, spectral_distance
+from bigain.models.architectures import meta_copy
+from bigain.pictures import from_picture
+from bigain.zoo.catalog import folder_of
+from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
+
+FEW = 100
+
+
+class Evaluator:
+    """Measures the settings of a run; what they share is computed once."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.network = meta_copy(run.denoiser.network)
+        self._real: tuple[Tensor, np.ndarray | None] | None = None
+        wanted = run.experiment.generate
+        self.features = wanted.features if wanted else None
+        self.predict = feature_function(self.features)
+
+    def evaluate(self, setting: Setting) -> None:
+        """Measure what is not yet in the store."""
+        number = self.run.ids[setting.label]
+        known = self.run.store.measures(number)
+        if "tokens" not in known:
+            for name, value in setting_cost(self.network, setting, self.run.denoiser.text_tokens).items():
+                self.run.store.add_measure(number, name, value)
+        if "generate" in setting.tasks and self.unfinished(setting, known.get("samples")):
+            self.run.store.add_measure(number, "samples", self.samples(setting))
+
+    def unfinished(self, setting: Setting, samples: dict[str, Any] | None) -> bool:
+        """Whether the samples were not judged yet, or before there was an uncompressed model to compare them with."""
+        return samples is None or ("psnr" not in samples and self.uncompressed() not in (None, setting))
+
+    def samples(self, setting: Setting) -> dict[str, Any]:
+        images = self.images(setting)
+        found: dict[str, Any] = {"n": len(images)}
+        real, real_features = self.real()
+        if real_features is not None:
+            features, predicted = self.predict(images)
+            check_features(setting.label, features)
+            subjects = [row.subject for row in self.run.store.generated(self.run.ids[setting.label])]
+            source = f"{self.run.data.name} {self.run.data.split}"
+            few = len(images) < FEW  # too few for a kernel distance in blocks
+            for distance in (frechet_to_real,) if few else (frechet_to_real, kernel_to_real):
+                value = distance(features, real_features, features=named(self.features), source=source)
+                found[value.name] = value._asdict()
+            if predicted is not None and predicted.known.issuperset(subjects):
+                share = wilson(sum(map(str.__eq__, predicted.names, subjects)), len(images))
+                found["recognised"] = {**share._asdict(), "value": share.value}
+        spectrum = radial_spectrum(images)
+        found["spectrum"] = {"frequency": spectrum.frequency.tolist(), "decibels": spectrum.decibels.tolist()}
+        real_spectrum = radial_spectrum(real)
+        found["spectral_distance"] = spectral_distance(spectrum, real_spectrum)
+        found["real_spectrum"] = real_spectrum.decibels.tolist()
+        dense = self.uncompressed()
+        if dense is not None and dense != setting:
+            other = self.images(dense)
+            count = min(len(images), len(other))
+            likeness = ssim(images[:count], other[:count])
+            if count > 1:  # one image has no interval
+                found["ssim"] = bootstrap_mean(likeness)._asdict()
+            found["psnr"] = float(np.median(psnr(images[:count], other[:count])))
+        return found
+
+    def uncompressed(self) -> Setting | None:
+        """The setting with nothing attached that generates, if there is one."""
+        settings = self.run.experiment.settings
+        return next((s for s in settings if not s.attach and "generate" in s.tasks), None)
+
+    def images(self, setting: Setting) -> Tensor:
+        """All images of a setting, read from their files: (n, c, s, s)."""
+        rows = self.run.store.generated(self.run.ids[setting.label])
+        return torch.stack([from_picture(self.picture(setting, row.number)) for row in rows])
+
+    def picture(self, setting: Setting, number: int) -> Image.Image:
+        path = self.run.images(setting) / f"{number:06d}.png"
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is gone though it is in the record; delete the run folder and run again")
+        with Image.open(path) as opened:
+            opened.load()
+            return opened.copy()
+
+    def real(self) -> tuple[Tensor, np.ndarray | None]:
+        """Real images as the model would show them, and their features."""
+        if self._real is None:
+            data = real_data(self.run.experiment, whole_data(self.run.experiment))
+            images = to_tensors([example.image for example in data.examples], self.run.denoiser.image_spec)
+            features = self.predict(images)[0] if self.features else None
+            if features is not None:
+                check_features("real images", features)
+            self._real = images, features
+        return self._real
+
+
+def setting_cost(network: nn.Module, setting: Setting, text_tokens: int = TEXT_TOKENS) -> dict[str, Any]:
+    """FLOPs of one forward pass of one sample; tokens, queries and keys at the compressed sites, each kind once."""
+    alone = replace(setting, attach=tuple(replace(part, groups=None) for part in setting.attach))
+    with attached(network, alone) as handles:
+        flops = count_flops(network, text_tokens=text_tokens)
+        rows = [row for handle in handles for row in handle.status() if row.ran]
+    return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
+
+
+class Predicted(NamedTuple):
+    """What a feature network takes images for, and the names of all classes that it knows."""
+
+    names: list[str]
+    known: set[str]
+
+
+Features = Callable[[Tensor], tuple[np.ndarray, Predicted | None]]
+
+
+def feature_function(name: str | None) -> Features:
+    """Images -> features and, where the network classifies, names of classes."""
+    if name == INCEPTION:
+        inception: nn.Module = load_inception()
+        return lambda images: (inception_features(inception, images), None)
+    if name is None:
+        return lambda images: (np.zeros((len(images), 0)), None)
+    return features_of(load_features(folder_of(name)))
+
+
+def features_of(network: FeatureNet) -> Features:
+    classes = CLASSES[network.name]
+
+    def both(images: Tensor) -> tuple[np.ndarray, Predicted | None]:
+        features, predicted = predict(network, images)
+        return features.numpy(), Predicted([classes[number] for number in predicted.tolist()], set(classes))
+
+    return both
+
+
+def check_features(what: str, features: np.ndarray) -> None:
+    """(n, d); a distance of what is not finite would look like a number."""
+    broken = np.flatnonzero(~np.isfinite(features).all(1))
+    if len(broken):
+        raise ValueError(
+            f"{what}: the features of {len(broken)} of {len(features)} images are not finite, first of image "
+            f"{broken[0]}, so there is no distance; look at these images and at the feature network"
+        )
+
+
+def named(features: str | None) -> str:
+    """`fashion-features` -> "fashion"."""
+    return (features or "").removesuffix("-features")

@@ -1,0 +1,228 @@
+"""Experiments as TOML files: which model, data, tasks and operators, with values to sweep."""
+
+import hashlib
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from bigain.classify.policies import parse_policy
+from bigain.compression.setting import Compression
+from bigain.generation import Sampling
+from bigain.plugins import load_file
+from bigain.registry import miss
+
+TASKS = ("classify", "generate")
+OWN = ("rows", "load", "generate", "paper", "tasks")  # keys whose values are not taken as they are
+OF_ROW = ("name", "operator", "attach", "where", "reuse", "groups", "n", "tasks")
+BRACES = re.compile(r"{(\w+)}")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of a table: what is attached to the model, and how much is done with it."""
+
+    name: str  # of the curve or the table's row
+    values: dict[str, Any]  # of the swept variables
+    attach: tuple[Compression, ...]
+    n: int
+    tasks: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """Unique in the experiment: `tome per_row, ratio 0.7`."""
+        return ", ".join([self.name, *(f"{key} {value}" for key, value in self.values.items())])
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What to generate: `count` images of the dataset's classes, or of its captions."""
+
+    count: int
+    num_inference_steps: int = 50
+    guidance_scale: float | None = None
+    scheduler: str | None = None
+    features: str | None = None  # network of the Fréchet distance
+
+    def sampling(self, seed: int) -> Sampling:
+        return Sampling(self.num_inference_steps, self.guidance_scale, self.scheduler, seed)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A whole file."""
+
+    title: str
+    model: str
+    data: str
+    n: int
+    tasks: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    about: str = ""
+    without: str | None = None
+    seed: int = 0
+    policy: str = "stages"
+    timesteps: Any = "even"
+    generate: Generation | None = None
+    load: dict[str, str] = field(default_factory=dict)  # Python files that register its operators: their hashes
+    paper: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the results: all but the words and the paper's numbers, setting by setting."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        for key in ("title", "about", "paper", "settings", "n", "tasks"):
+            del found[key]
+        found["generate"] = None if self.generate is None else asdict(self.generate)
+        if not self.load:
+            del found["load"]  # records of experiments that load nothing do not have it
+        return found
+
+
+def read_experiment(path: Path) -> Experiment:
+    """From a TOML file; every mistake in it is found here, before anything runs."""
+    try:
+        return build_experiment(tomllib.loads(path.read_text(encoding="utf-8-sig")), path.parent)
+    except RecursionError:
+        raise ValueError(f"{path}: lists or tables are nested too deeply for an experiment") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment:
+    """From the contents of a file; those that it loads are looked for in `folder`."""
+    known = [f.name for f in fields(Experiment) if f.name != "settings"] + ["rows"]
+    check_keys("key of an experiment", found, known)
+    missing = [key for key in ("title", "model", "data", "tasks", "rows") if key not in found]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing")
+    for key in ("title", "about", "model", "data", "without", "policy"):
+        if key in found and not isinstance(found[key], str):
+            raise ValueError(f"{key} must be a text, got {found[key]!r}")
+    for key in ("rows", "paper"):
+        if key in found and not tables(found[key]):
+            raise ValueError(f"{key} must be a list of tables, each under [[{key}]], got {found[key]!r}")
+    if not found["rows"] or type(found.get("n", 0)) is not int:
+        raise ValueError("an experiment has [[rows]], one or more, and n is a whole number")
+    tasks = check_tasks(found["tasks"])
+    loaded = load_files(found.get("load", []), folder)
+    whole = {key: value for key, value in found.items() if key not in OWN}
+    generation = read_generation(found["generate"]) if "generate" in found else None
+    whole.setdefault("n", 0)
+    parse_policy(whole.get("policy", "stages"))
+    rows = [setting for row in found["rows"] for setting in expand(row, whole["n"], tasks)]
+    if isinstance(whole.get("timesteps"), list):
+        whole["timesteps"] = tuple(whole["timesteps"])
+        if not all(type(step) is int for step in whole["timesteps"]):
+            raise ValueError(f"timesteps must be a word or a list of ints, got {found['timesteps']!r}")
+    experiment = Experiment(
+        **whole,
+        tasks=tasks,
+        settings=tuple(rows),
+        load=loaded,
+        generate=generation,
+        paper=tuple(found.get("paper", ())),
+    )
+    check_whole(experiment)
+    return experiment
+
+
+def read_generation(found: Any) -> Generation:
+    """The table [generate]."""
+    if not isinstance(found, dict):
+        raise ValueError(f"generate must be a table, [generate] with a count, got {found!r}")
+    check_keys("key of generate", found, [f.name for f in fields(Generation)])
+    if "count" not in found:
+        raise ValueError("[generate] needs a count")
+    for key in ("scheduler", "features"):
+        if not isinstance(found.get(key, ""), str):
+            raise ValueError(f"{key} must be a name, got {found[key]!r}")
+    if type(found.get("guidance_scale", 1.0)) not in (int, float):
+        raise ValueError(f"guidance_scale must be a number, got {found['guidance_scale']!r}")
+    generation = Generation(**found)
+    generation.sampling(0)
+    return generation
+
+
+def load_files(names: Any, folder: Path) -> dict[str, str]:
+    """Run Python files, so that what they register can be used; hashes of their contents, which decide results."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f'load must be a list of Python files, such as ["my_operator.py"], got {names!r}')
+    for name in names:
+        load_file(folder / name)
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+
+
+def check_whole(experiment: Experiment) -> None:
+    labels = [setting.label for setting in experiment.settings]
+    twice = {label for label in labels if labels.count(label) > 1}
+    if twice:
+        raise ValueError(f"two rows are called {min(twice)!r}; give them names")
+    if any("generate" in setting.tasks for setting in experiment.settings) and experiment.generate is None:
+        raise ValueError("the task generate needs a table [generate] with a count")
+    if type(experiment.seed) is not int:
+        raise ValueError(f"seed must be an int, got {experiment.seed!r}")
+    wanted = experiment.generate
+    if wanted is not None and (type(wanted.count) is not int or wanted.count < 1):
+        raise ValueError(f"count must be an int of at least 1, got {wanted.count!r}")
+    if wanted is not None and wanted.features and wanted.count < 4:
+        raise ValueError(f"a distance between images needs a count of four or more, got {wanted.count}")
+    if any("classify" in s.tasks and s.n < 1 for s in experiment.settings):
+        raise ValueError("the task classify needs n, the number of images")
+
+
+def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Setting]:
+    """The settings of a row: one for each combination of its swept values."""
+    swept = {key: value for key, value in row.items() if key not in OF_ROW}
+    for key, values in swept.items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{miss('key of a row', key, OF_ROW)}; a list of values is swept, got {values!r}")
+    if not isinstance(row.get("name", ""), str) or type(row.get("n", 0)) is not int:
+        raise ValueError(f"name must be a text and n a whole number, got the row {row}")
+    if ("operator" in row) == ("attach" in row):
+        raise ValueError(f"a row must have either operator or attach, got {row}")
+    if "attach" in row and not (row["attach"] and tables(row["attach"]) and row.get("name")):
+        raise ValueError(f"attach must be a list of tables with an operator each, in a row with a name, got {row}")
+    parts = row.get("attach") or [{key: row[key] for key in ("operator", "where", "reuse", "groups") if key in row}]
+    used = {name for part in parts for value in part.values() for name in BRACES.findall(str(value))}
+    if used != set(swept):
+        raise ValueError(f"row {row.get('name', parts[0])!r} sweeps {sorted(swept)} but its braces are {sorted(used)}")
+    for values in itertools.product(*swept.values()):
+        chosen = dict(zip(swept, values, strict=True))
+        attach = tuple(made for part in parts if (made := attachment(part, chosen)) is not None)
+        name = row.get("name") or row["operator"]
+        yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)))
+
+
+def attachment(part: dict[str, Any], values: dict[str, Any]) -> Compression | None:
+    check_keys("key of attach", part, ("operator", "where", "reuse", "groups"))
+    if not isinstance(part.get("operator"), str):
+        raise ValueError(f"an operator must be a text, such as 'todo(factor=2)', got {part}")
+    if not isinstance(part.get("where", ""), str):
+        raise ValueError(f"where must be a text, such as \"part='down'\", got {part['where']!r}")
+    filled = {
+        key: BRACES.sub(lambda match: str(values[match[1]]), value) if isinstance(value, str) else value
+        for key, value in part.items()
+    }
+    return None if filled["operator"] == "none" else Compression(**filled)  # type: ignore[arg-type]
+
+
+def tables(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(part, dict) for part in found)
+
+
+def check_tasks(tasks: Any) -> tuple[str, ...]:
+    if not isinstance(tasks, list | tuple) or not tasks:
+        raise ValueError(f"tasks must be a list of {', '.join(TASKS)}, got {tasks!r}")
+    for task in tasks:
+        if task not in TASKS:
+            raise ValueError(miss("task", task, TASKS))
+    return tuple(tasks)
+
+
+def check_keys(kind: str, found: dict[str, Any], known: Any) -> None:
+    for key in found:
+        if key not in known:
+            raise ValueError(miss(kind, key, list(known)))

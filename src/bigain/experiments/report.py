@@ -1,0 +1,241 @@
+"""Records read: both capabilities and the cost of every setting, with intervals and paired tests."""
+
+import math
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bigain.experiments.machine import why_no_speed
+from bigain.experiments.rows import DecisionRow, GeneratedRow
+from bigain.experiments.runner import FILE
+from bigain.experiments.schema import damaged
+from bigain.experiments.store import Store
+from bigain.metrics.distances import Difference, Distance, difference
+from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, median_interval, wilson
+from bigain.metrics.multilabel import macro_precision, ranking_precision
+from bigain.metrics.paired import holm, mcnemar, share_difference
+from bigain.registry import miss
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting: what is known of it, None where it was not measured."""
+
+    label: str
+    name: str
+    values: dict[str, Any]
+    accuracy: Share | None = None
+    ranking: Estimate | None = None  # label-ranking average precision, multi-label only
+    macro: float | None = None  # class-macro average precision, multi-label only
+    change: Estimate | None = None  # of accuracy against the reference, on the same images
+    p: float | None = None  # McNemar, Holm over the table
+    agreement: Share | None = None  # same label as the reference
+    evaluations: float | None = None  # a decision
+    seconds: float | None = None  # an evaluation
+    speed: Estimate | None = None  # the uncompressed model's seconds over these, on the same images
+    speed_note: str | None = None  # why there is no speed though there are times
+    flops: int | None = None
+    saved: float | None = None
+    tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
+    samples: dict[str, Any] | None = None
+    samples_note: str | None = None  # what is wrong with the generated images, so that distances mean nothing
+    distance_changes: dict[str, Difference] | None = None  # to real images, less the reference's
+    paper: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All settings of a record."""
+
+    title: str
+    about: str
+    experiment: dict[str, Any]
+    sessions: list[dict[str, Any]]
+    rows: list[Row]
+    examples: dict[str, list[bytes]]  # PNGs of the first generated images of each setting
+    dense: str | None = None  # label of the uncompressed setting
+    against: str = "uncompressed"  # what changes, p-values and agreement refer to
+
+
+Specs = list[tuple[int, str, dict[str, Any]]]  # id, label and spec of each setting
+
+
+def find_record(place: Path) -> Path:
+    """A record file, or the one in a run folder."""
+    path = place / FILE if place.is_dir() else place
+    if not path.exists():
+        raise FileNotFoundError(f"no record {path}; `bigain run FILE --out {place}` makes one")
+    return path
+
+
+def read_report(place: Path, against: str | None = None, idle: bool = False) -> Report:
+    """Of a run folder or record; `against` names the rows that the others are compared with, value by value.
+
+    The label of one setting compares all with that one; without it all are compared with the uncompressed model.
+    `idle` vouches for a record that does not say so itself that nothing else ran when it was made.
+    """
+    path = find_record(place)
+    with closing(Store(path, read_only=True)) as store:
+        meta, found = store.meta(), store.settings()
+        known = {label: read_setting(store, number) for number, label, _ in found}
+    try:
+        return make_report(meta, found, known, against, None if idle else why_no_speed(meta["sessions"]))
+    except (KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError) as error:
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def make_report(
+    meta: dict[str, Any], found: Specs, known: dict[str, "Found"], against: str | None, no_speed: str | None
+) -> Report:
+    dense = next((label for _, label, spec in found if not spec["attach"]), None)
+    references = {label: dense for _, label, _ in found} if against is None else partners(found, against)
+    rows = [
+        make_row(label, spec, known[label], known.get(references[label] or ""), known.get(dense or ""))
+        for _, label, spec in found
+    ]
+    rows = [with_paper(untimed(row, no_speed), meta["paper"]) for row in correct(rows)]
+    examples = {label: known[label].examples for _, label, _ in found}
+    return Report(
+        meta["title"], meta["about"], meta["experiment"], meta["sessions"], rows, examples, dense,
+        against or "uncompressed",
+    )  # fmt: skip
+
+
+def untimed(row: Row, reason: str | None) -> Row:
+    """Without its speed, where there is a reason not to believe it."""
+    return row if reason is None or row.speed is None else replace(row, speed=None, speed_note=reason)
+
+
+def partners(found: Specs, name: str) -> dict[str, str | None]:
+    """For each setting the one called `name` with the same swept values, or the one that has `name` as its label."""
+    labels = [label for _, label, _ in found]
+    if name in labels:
+        return dict.fromkeys(labels, name)
+    known = list(dict.fromkeys(spec["name"] for _, _, spec in found))
+    if name not in known:
+        raise ValueError(miss("row to compare with", name, [*known, *labels]))
+    own = [(label, spec["values"]) for _, label, spec in found if spec["name"] == name]
+    return {label: next((other for other, values in own if values == spec["values"]), None) for _, label, spec in found}
+
+
+Decisions = dict[str, DecisionRow]
+
+
+class Found(NamedTuple):
+    """What a record has of a setting."""
+
+    decisions: Decisions
+    measures: dict[str, Any]
+    examples: list[bytes]
+    note: str | None  # what is wrong with its generated images
+
+    @property
+    def samples(self) -> dict[str, Any]:
+        return {} if self.note else self.measures.get("samples") or {}
+
+
+def read_setting(store: Store, number: int) -> Found:
+    measures, generated = store.measures(number), store.generated(number)
+    examples = [row.example for row in generated if row.example]
+    return Found(store.decisions(number), measures, examples, broken(generated, measures.get("samples") or {}))
+
+
+def broken(generated: list[GeneratedRow], samples: dict[str, Any]) -> str | None:
+    """What shows that generated images are none: each has its own seed, so that they cannot be all the same."""
+    if len(generated) > 1 and len({row.hash for row in generated}) == 1:
+        return f"all {len(generated)} images are the same picture"
+    for name, value in samples.items():
+        numbers = [value.get(key, 0.0) for key in ("value", "error")] if isinstance(value, dict) else []
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+            return f"{name} is not finite"
+    return None
+
+
+def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, dense: Found | None) -> Row:
+    row: dict[str, Any] = {"label": label, "name": spec["name"], "values": spec["values"]}
+    if own.decisions:
+        row |= classification(own.decisions)
+    if other and own is not other:
+        if own.decisions and other.decisions:
+            row |= comparison(own.decisions, other.decisions)
+        row["distance_changes"] = distance_changes(own.samples, other.samples)
+    flops = own.measures.get("flops")
+    row |= {"flops": flops, "tokens": own.measures.get("tokens")}
+    row |= {"samples": own.samples or None, "samples_note": own.note}
+    if flops and dense and dense.measures.get("flops"):
+        row["saved"] = 1 - flops / dense.measures["flops"]
+    if own.decisions and dense and own is not dense and dense.decisions:
+        row["speed"] = speed(own.decisions, dense.decisions)
+    return Row(**row)
+
+
+def classification(own: Decisions) -> dict[str, Any]:
+    rows = list(own.values())
+    found: dict[str, Any] = {
+        "accuracy": wilson(sum(right(r) for r in rows), len(rows)),
+        "evaluations": float(np.mean([r.evaluations for r in rows])),
+        "seconds": float(np.median([r.seconds / r.evaluations for r in rows])),
+    }
+    if any(len(r.truth) != 1 for r in rows):
+        labels = np.zeros((len(rows), len(rows[0].ranking)), dtype=bool)
+        for place, r in zip(labels, rows, strict=True):
+            place[list(r.truth)] = True
+        if len(rows) > 1:  # one image has no interval
+            found["ranking"] = bootstrap_mean(ranking_precision(np.array([r.ranking for r in rows]), labels))
+        found["macro"] = macro_precision(np.array([r.chances for r in rows]), labels)
+    return found
+
+
+def comparison(own: Decisions, other: Decisions) -> dict[str, Any]:
+    """On the images that both have seen."""
+    names = sorted(own.keys() & other.keys())
+    if not names:  # two processes may be at different images
+        return {}
+    a, b = (np.array([right(side[name]) for name in names]) for side in (own, other))
+    same = sum(own[name].predicted == other[name].predicted for name in names)
+    return {"change": share_difference(a, b), "p": mcnemar(a, b).p, "agreement": wilson(same, len(names))}
+
+
+def speed(own: Decisions, dense: Decisions) -> Estimate | None:
+    """How many times as fast an evaluation is as the uncompressed model's, on the images both have seen: the median.
+
+    Images are timed a chunk at a time, so that all of a chunk have one ratio, which counts once.
+    """
+    pairs = [(own[name], dense[name]) for name in sorted(own.keys() & dense.keys())]
+    ratios = {round(b.seconds / b.evaluations * a.evaluations / a.seconds, 9) for a, b in pairs if a.seconds}
+    return median_interval(np.array(list(ratios))) if ratios else None
+
+
+def distance_changes(own: dict[str, Any], other: dict[str, Any]) -> dict[str, Difference]:
+    """By how much each distance to real images is larger than the other's, where there are as many images."""
+    shared = [name for name, value in own.items() if isinstance(value, dict) and "parts" in value and name in other]
+    shared = shared if own.get("n") == other.get("n") else []
+    return {name: difference(Distance(**own[name]), Distance(**other[name])) for name in shared}
+
+
+def right(row: DecisionRow) -> bool:
+    """For several labels: the winner is one of them."""
+    return row.predicted in row.truth
+
+
+def correct(rows: list[Row]) -> list[Row]:
+    """p-values corrected for their number (Holm)."""
+    tested = [row for row in rows if row.p is not None]
+    corrected = (
+        dict(zip([row.label for row in tested], holm(np.array([row.p for row in tested])), strict=True))
+        if tested
+        else {}
+    )
+    return [replace(row, p=float(corrected[row.label])) if row.p is not None else row for row in rows]
+
+
+def with_paper(row: Row, paper: Sequence[dict[str, Any]]) -> Row:
+    for numbers in paper:
+        values = {key: numbers.get(key) for key in row.values}
+        if numbers.get("name") == row.name and values == row.values:
+            return replace(row, paper=numbers)
+    return row

@@ -1,0 +1,271 @@
+"""Results of an experiment in one SQLite file: what is done, so that nothing is lost and nothing is done twice."""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bigain.experiments.changes import as_text, changed, compare
+from bigain.experiments.experiment import Experiment, Setting
+from bigain.experiments.migration import migrate
+from bigain.experiments.rows import DecisionRow, GeneratedRow, pack, unpack
+from bigain.experiments.schema import RecordError, damaged, open_reading, open_writing, recognise
+
+T = TypeVar("T")
+Hashes = dict[str, dict[str, str]]  # kind (image, weights, source): hashes by name
+
+
+class Store:
+    """One run's SQLite file. Every write is one transaction, so a kill at any moment leaves it whole."""
+
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.base = open_reading(path) if read_only else open_writing(path)
+
+    def close(self) -> None:
+        """Leave one file, with nothing beside it, unless another process still works on it."""
+        if not self.read_only:
+            with suppress(sqlite3.OperationalError, sqlite3.ProgrammingError):  # in use elsewhere; closed already
+                self.base.execute("pragma busy_timeout = 0")
+                self.base.execute("pragma journal_mode = delete")
+        self.base.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        try:
+            self.base.execute("begin immediate")
+            yield
+            self.base.execute("commit")
+        except BaseException as error:
+            if self.base.in_transaction:  # a full disk has rolled back already
+                self.base.execute("rollback")
+            if isinstance(error, sqlite3.OperationalError):
+                again = "what is done is kept, and the same command goes on from there"
+                raise sqlite3.OperationalError(f"cannot write {self.path}: {error}; {again}") from error
+            if isinstance(error, sqlite3.DatabaseError):
+                raise damaged(self.path, error) from error
+            raise
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            return self.base.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from error
+
+    def decoded(self, text: Any, kind: type[T], place: str) -> T:
+        """What a text in a table says, which is JSON of some kind."""
+        try:
+            found = json.loads(text)
+        except (ValueError, TypeError) as error:
+            raise damaged(self.path, f"{place}: {error}") from error
+        if not isinstance(found, kind):
+            raise damaged(self.path, f"{place}: expected a {kind.__name__}, got {found!r:.40}")
+        return found
+
+    def begin(
+        self, experiment: Experiment, data: dict[str, Any] | None = None, hashes: Hashes | None = None
+    ) -> dict[str, int]:
+        """Write down the experiment, or check that it is the one of before; ids of its settings by label.
+
+        Settings may be added or left out later, and n may grow; what decides the results of a setting may not change,
+        nor may the images: `data` is the dataset's identity, `hashes` those of images, weights and code.
+        """
+        wanted = {"experiment": as_text(experiment.identity())} | ({"data": as_text(data)} if data else {})
+        wanted |= {f"setting {s.label}": as_text([a.identity() for a in s.attach]) for s in experiment.settings}
+        with self.writing():
+            known = {kind: self.hashes(kind) for kind in hashes or {}}
+            if "source" in known:  # the clearest word where a file was changed
+                compare(self.path, "source", known["source"], (hashes or {})["source"])
+            before = {
+                key: as_text(migrate(json.loads(value))) for key, value in self.rows("select key, value from meta")
+            }
+            for key, text in wanted.items():
+                if before.get(key, text) != text:
+                    raise ValueError(changed(self.path, key, before[key], text))
+            for kind, found in (hashes or {}).items():
+                compare(self.path, kind, known[kind], found)
+                self.base.executemany(
+                    "insert or ignore into hashes values (?, ?, ?)", [(kind, *pair) for pair in found.items()]
+                )
+            self.base.executemany("insert or ignore into meta values (?, ?)", wanted.items())
+            words = json.dumps({"title": experiment.title, "about": experiment.about, "paper": list(experiment.paper)})
+            self.base.execute("insert or replace into meta values ('words', ?)", (words,))
+            for setting in experiment.settings:
+                spec = json.dumps({"name": setting.name, "values": setting.values, "attach": attach_json(setting)})
+                self.base.execute("insert or ignore into settings (label, spec) values (?, ?)", (setting.label, spec))
+        ids = {label: number for number, label, _ in self.settings()}
+        return {setting.label: ids[setting.label] for setting in experiment.settings}
+
+    def hashes(self, kind: str) -> dict[str, str]:
+        """Of all images, parts of the weights or source files by name; none where the record is older than they."""
+        if not self.rows("select 1 from sqlite_master where name = 'hashes'"):
+            return {}
+        return dict(self.rows("select name, hash from hashes where kind = ?", kind))
+
+    def check_dtype(self, dtype: str) -> None:
+        """Results of one record are in one precision; another device of the same precision only rounds otherwise."""
+        known = {found["dtype"] for found in self.sessions() if "dtype" in found}
+        if known - {dtype}:
+            raise ValueError(
+                f"{self.path} holds results in {', '.join(sorted(known))}, and the model is in {dtype} now, which "
+                "decides otherwise; go on with the device of then, or take a new folder"
+            )
+
+    def log_session(self, started: str, environment: dict[str, Any]) -> int:
+        with self.writing():
+            cursor = self.base.execute("insert into sessions values (?, null, ?)", (started, json.dumps(environment)))
+            return int(cursor.lastrowid or 0)
+
+    def end_session(self, session: int, ended: str) -> None:
+        with self.writing():
+            self.base.execute("update sessions set ended = ? where rowid = ?", (ended, session))
+
+    def update_session(self, session: int, environment: dict[str, Any]) -> None:
+        """What became known of a session while it worked."""
+        with self.writing():
+            self.base.execute(
+                "update sessions set facts = json_patch(facts, ?) where rowid = ?", (json.dumps(environment), session)
+            )
+
+    def sessions(self) -> list[dict[str, Any]]:
+        rows = self.rows("select started, ended, facts from sessions order by rowid")
+        return [
+            {"started": started, "ended": ended, **migrate(self.decoded(facts, dict, "sessions, facts"))}
+            for started, ended, facts in rows
+        ]
+
+    def classified(self, setting: int) -> set[str]:
+        return {name for (name,) in self.rows("select image from decisions where setting = ?", setting)}
+
+    def skipped(self) -> dict[str, str]:
+        return dict(self.rows("select image, reason from skipped"))
+
+    def made(self, setting: int) -> set[int]:
+        return {number for (number,) in self.rows("select number from generated where setting = ?", setting)}
+
+    def add_decisions(self, setting: int, rows: Sequence[DecisionRow], skipped: dict[str, str]) -> None:
+        values = [
+            (setting, r.image, json.dumps(r.truth), r.predicted, json.dumps(r.ranking),
+             json.dumps([round(chance, 6) for chance in r.chances]), r.evaluations, json.dumps(r.timesteps),
+             pack(r.errors), r.seconds)
+            for r in rows
+        ]  # fmt: skip
+        with self.writing():
+            self.base.executemany("insert or ignore into decisions values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            self.base.executemany("insert or ignore into skipped values (?, ?)", skipped.items())
+
+    def add_generated(self, setting: int, rows: Sequence[GeneratedRow]) -> None:
+        with self.writing():
+            self.base.executemany(
+                "insert or ignore into generated values (?, ?, ?, ?, ?, ?)", [(setting, *row) for row in rows]
+            )
+
+    def add_measure(self, setting: int, name: str, value: Any) -> None:
+        with self.writing():
+            self.base.execute("insert or replace into measures values (?, ?, ?)", (setting, name, json.dumps(value)))
+
+    def measures(self, setting: int) -> dict[str, Any]:
+        rows = self.rows("select name, value from measures where setting = ?", setting)
+        return {name: self.decoded(value, object, f"measures, {name}") for name, value in rows}
+
+    def decisions(self, setting: int) -> dict[str, DecisionRow]:
+        rows = self.rows(
+            "select image, truth, predicted, ranking, chances, evaluations, steps, errors, seconds "
+            "from decisions where setting = ? order by image",
+            setting,
+        )
+        return {row[0]: self._decision(*row) for row in rows}
+
+    def _decision(
+        self, image: str, truth: str, predicted: int, ranking: str, chances: str, evaluations: int, steps: str,
+        errors: bytes | None, seconds: float,
+    ) -> DecisionRow:  # fmt: skip
+        place = f"decisions, {image}"
+        own, order, shares, times = (
+            tuple(self.decoded(text, list, place)) for text in (truth, ranking, chances, steps)
+        )
+        if not all(isinstance(number, int | float) for number in (predicted, evaluations, seconds, *own)):
+            raise damaged(self.path, f"{place}: a text where a number belongs")
+        try:
+            found = unpack(errors, len(order))
+        except (zlib.error, ValueError, TypeError) as error:
+            raise damaged(self.path, f"{place}: {error}") from error
+        return DecisionRow(image, own, predicted, order, shares, evaluations, times, found, seconds)
+
+    def generated(self, setting: int) -> list[GeneratedRow]:
+        rows = self.rows(
+            "select number, subject, hash, example, seconds from generated where setting = ? order by number", setting
+        )
+        return [GeneratedRow(*row) for row in rows]
+
+    def meta(self) -> dict[str, Any]:
+        """The experiment as it was written down, its words, and the sessions that worked on it."""
+        rows = dict(self.rows("select key, value from meta"))
+        missing = [key for key in ("experiment", "words") if key not in rows]
+        if missing and not rows:
+            raise RecordError(
+                f"{self.path} holds no results yet; `bigain run FILE --out {self.path.parent}` makes them"
+            )
+        if missing:
+            raise damaged(self.path, f"meta has no {missing[0]}")
+        experiment, words = (migrate(self.decoded(rows[key], dict, f"meta, {key}")) for key in ("experiment", "words"))
+        return {"experiment": experiment, **words, "sessions": self.sessions()}
+
+    def settings(self) -> list[tuple[int, str, dict[str, Any]]]:
+        """(id, label, spec) in the order of the file."""
+        rows = self.rows("select id, label, spec from settings order by id")
+        return [
+            (number, label, migrate(self.decoded(spec, dict, f"settings, {label}"))) for number, label, spec in rows
+        ]
+
+    def write_record(self, path: Path) -> None:
+        """A small copy for keeping: all that a report needs, without the errors of each trial."""
+        if path.exists() and path.samefile(self.path):
+            raise ValueError(f"{path} is the run itself; name another file for the small copy of its record")
+        if path.exists() and not is_record(path):
+            raise ValueError(f"{path} is there already and is no record; name another file")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"no folder {path.parent} for the record {path.name}; make it first")
+        part = path.with_name(f".{path.name}.part")
+        try:
+            part.unlink(missing_ok=True)
+            self._copy(path, part)
+            part.replace(path)
+        finally:
+            for left in (part, part.with_name(f"{part.name}-journal")):
+                left.unlink(missing_ok=True)
+
+    def _copy(self, path: Path, part: Path) -> None:
+        try:
+            self.base.execute("vacuum into ?", (str(part),))
+        except sqlite3.OperationalError as error:
+            raise OSError(f"cannot write {path}: {error}; is the folder writable, and is there space?") from error
+        try:
+            shrink(part)
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from error
+
+
+def is_record(path: Path) -> bool:
+    try:
+        return recognise(path)
+    except RecordError:
+        return False
+
+
+def shrink(path: Path) -> None:
+    """Take out what reports do not look at."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+        copy.execute("update decisions set errors = null, steps = '[]'")
+        (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
+        if not several:  # then reports look at the winner only
+            copy.execute("update decisions set ranking = '[]', chances = '[]'")
+        copy.execute("vacuum")
+
+
+def attach_json(setting: Setting) -> list[dict[str, Any]]:
+    return [attach.as_dict() for attach in setting.attach]

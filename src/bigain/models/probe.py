@@ -1,0 +1,256 @@
+"""The probe: tells each transformer block, during a forward pass, what its sites need to know.
+
+What is known of a pass travels with the call itself, in `cross_attention_kwargs`: from the model (timestep) through
+the spatial module (grid) to the block, which takes it out again. So there is nothing to mix up between threads,
+between two passes before one backward, or in the recomputation of gradient checkpointing.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bigain.models.family import Family, find_model
+from bigain.models.rows import PlanCache, RowGroups, current_rows
+from bigain.models.site import Site
+from bigain.tokens.grid import Grid
+from bigain.tokens.plans import Plan
+
+KEY = "bigain"
+CARRIER = "cross_attention_kwargs"
+LOCK = threading.RLock()  # whoever attaches, removes, begins or ends a pass holds it for that moment
+
+
+class ForwardState:
+    """One forward pass: the timestep of each row, its number, which rows share an input, what is switched on."""
+
+    def __init__(
+        self,
+        t: Tensor | None,
+        pass_index: Tensor | None,
+        row_groups: RowGroups | None = None,
+        active: tuple[str, ...] = (),
+    ) -> None:
+        self.t = t
+        self.pass_index = pass_index
+        self.row_groups = row_groups
+        self.active = active  # from the first block to the last, whatever is attached or removed meanwhile
+        self.stages: dict[str, dict[str, Plan]] = {}  # plans made so far, where the blocks of a stage share them
+        cache = {} if row_groups is None or row_groups.cache is None else row_groups.cache
+        self.cache = {key: cache.setdefault(key, PlanCache()) for key in active}
+
+    def next_cache(self, key: str) -> PlanCache:
+        """Where the plan of the site that asks now is kept, or will be."""
+        cell = self.cache[key]
+        if cell.next is None:
+            cell.next = PlanCache()
+        self.cache[key] = cell.next
+        return cell
+
+
+class Carried(NamedTuple):
+    """What travels with the call: the pass, the grid that the tokens come from, and the plans of the stage."""
+
+    state: ForwardState
+    grid: Grid | None
+    stage_plans: dict[str, Plan]
+
+
+class BlockCall(NamedTuple):
+    """What the sites of one block may use: its input (B, N, C), its grid, the pass, plans made in it and its stage."""
+
+    x: Tensor
+    grid: Grid
+    state: ForwardState
+    plans: dict[str, Plan]
+    stage_plans: dict[str, Plan]
+
+
+class SpatialHook:
+    """The hook of a module whose (B, C, H, W) input is the token grid of the blocks inside."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+
+    def enter(self, module: nn.Module, args: Any, kwargs: Any = None) -> Any:
+        carrier = kwargs.get(CARRIER) if kwargs else None
+        if carrier is None or KEY not in carrier:
+            return None
+        x = args[0] if args else kwargs["hidden_states"]
+        state = carrier[KEY].state
+        carried = Carried(state, Grid(x.shape[-2], x.shape[-1]), state.stages.setdefault(self.stage, {}))
+        return args, {**kwargs, CARRIER: {**carrier, KEY: carried}}
+
+
+class Probe:
+    """Hooks on the model, its spatial modules and its blocks; one per model, shared by all that is attached.
+
+    Another thread may be inside the model whenever something is attached or removed. So a pass notes at its beginning
+    what is switched on (`active`, replaced and never changed in place), and hooks are taken off the modules only when
+    no pass is running.
+    """
+
+    def __init__(self, model: nn.Module, family: Family) -> None:
+        self.family = family
+        self.model_class = type(model).__name__
+        self.arguments = list(inspect.signature(type(model).forward).parameters)[1:]
+        self.active: tuple[str, ...] = ()  # keys of what is attached and switched on
+        self.counting = False
+        self.shares_inputs = False  # something makes one plan for rows with the same noisy input
+        self.count = fresh_count()
+        self.gone = False  # its hooks were taken off
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self.local = threading.local()
+        self.running: set[int] = set()  # threads that are inside the model
+        self.attached_in: set[int] = set()  # threads that attached something
+        self.clean_up: Callable[[], None] | None = None  # what waits for the last of them
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("local", "running", "attached_in", "clean_up")
+        return {key: value for key, value in self.__dict__.items() if key not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._fresh()
+
+    def attach(self, model: Any, sites: list[Site]) -> None:
+        for name in dict.fromkeys(site.block for site in sites):
+            block = model.get_submodule(name)
+            block.register_forward_hook(self.leave_block)
+            block.register_forward_pre_hook(self.enter_block, with_kwargs=True)
+        stages = {site.block.rpartition(".transformer_blocks.")[0]: site.stage for site in sites}
+        for name, stage in stages.items() if self.family.spatial else ():
+            model.get_submodule(name).register_forward_pre_hook(SpatialHook(stage).enter, with_kwargs=True)
+        model.register_forward_hook(self.leave_model, always_call=True)
+        # last: a pass that comes by it finds all the others in their places
+        model.register_forward_pre_hook(self.enter_model, with_kwargs=True)
+
+    def switch(self, key: str, on: bool) -> None:
+        """What is attached under this key acts in passes that begin from now on, or does not."""
+        with LOCK:
+            others = tuple(other for other in self.active if other != key)
+            self.active = (*others, key) if on else others
+
+    def when_idle(self, clean_up: Callable[[], None]) -> None:
+        """Call `clean_up` now, or when the last pass in another thread has ended."""
+        with LOCK:
+            alive = {thread.ident for thread in threading.enumerate()}
+            if (self.running & alive) - {threading.get_ident()}:
+                self.clean_up = clean_up
+            else:
+                clean_up()
+
+    def current(self) -> BlockCall | None:
+        """What the block that is running in this thread was told, if it was told anything."""
+        found: BlockCall | None = getattr(self.local, "block", None)
+        return found
+
+    def enter_model(self, model: nn.Module, args: Any, kwargs: Any = None) -> Any:
+        self.local.block = None  # of a call that an error ended
+        # without kwargs torch calls a hook that another thread is just putting on or taking off
+        latents = None if kwargs is None else self._argument(self.family.latents, args, kwargs)
+        if latents is None or not self._begin(model):
+            return None  # without latents the model itself says what is missing
+        t = self._argument("timestep", args, kwargs)
+        if t is not None:
+            t = torch.as_tensor(t, device=latents.device).reshape(-1).expand(latents.shape[0])
+        pass_index = None
+        if self.counting:
+            if self.count.device != latents.device:
+                self.count = fresh_count(self.count, latents.device)
+            pass_index = self.count.clone()
+            self.count.add_(1)
+        state = ForwardState(t, pass_index, current_rows(), self.active)
+        carried = Carried(state, self.family.grid(model, latents), {})
+        carrier = self._argument(CARRIER, args, kwargs) or {}
+        return put(CARRIER, {**carrier, KEY: carried}, args, kwargs, self.arguments)
+
+    def _begin(self, model: nn.Module) -> bool:
+        """Whether this pass is told anything; hooks stay in their places until it ends."""
+        if torch.compiler.is_compiling():  # a compiled graph holds what it needs
+            return True
+        if not takes_carrier(model):
+            return False
+        with LOCK:
+            if not self.gone:
+                self.running.add(threading.get_ident())
+            return not self.gone
+
+    def leave_model(self, model: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        with LOCK:
+            self.running.discard(threading.get_ident())
+            if self.clean_up is not None:
+                waiting, self.clean_up = self.clean_up, None
+                self.when_idle(waiting)
+
+    def enter_block(self, block: nn.Module, args: Any, kwargs: Any = None) -> Any:
+        place = BLOCK_ARGUMENTS.index(CARRIER)
+        carrier = args[place] if len(args) > place else (kwargs or {}).get(CARRIER)
+        if carrier is None or KEY not in carrier:
+            self.local.block = None
+            self._check_stranger()
+            return None
+        state, grid, stage_plans = carrier[KEY]
+        self.local.block = BlockCall(args[0] if args else kwargs["hidden_states"], grid, state, {}, stage_plans)
+        rest = {key: value for key, value in carrier.items() if key != KEY}
+        return put(CARRIER, rest or None, args, kwargs, BLOCK_ARGUMENTS)
+
+    def _check_stranger(self) -> None:
+        """A pass of another thread may have begun before anything was attached; one of this thread cannot."""
+        if torch.compiler.is_compiling() or threading.get_ident() not in self.attached_in:
+            return
+        raise RuntimeError(
+            f"a block of {self.model_class}, which is compressed, was called without its model; call the model itself. "
+            "With gradient checkpointing, call backward before what you compress next"
+        )
+
+    def leave_block(self, block: nn.Module, args: Any, output: Any) -> None:
+        self.local.block = None
+
+    def _argument(self, name: str, args: Any, kwargs: Any) -> Any:
+        place = self.arguments.index(name)
+        return args[place] if len(args) > place else kwargs.get(name)
+
+
+def probe_of(model: nn.Module) -> Probe | None:
+    owners = (getattr(hook, "__self__", None) for hook in model._forward_pre_hooks.values())
+    return next((owner for owner in owners if isinstance(owner, Probe)), None)
+
+
+def shares_inputs(model: nn.Module) -> bool:
+    """Whether something attached makes one plan for rows with the same noisy input."""
+    probe = probe_of(find_model(model))
+    return probe is not None and probe.shares_inputs
+
+
+def takes_carrier(model: Any) -> bool:
+    """Not if `forward` was replaced by something that holds its blocks already, such as an exported program."""
+    replaced = vars(model).get("forward")
+    return replaced is None or CARRIER in inspect.signature(replaced).parameters
+
+
+def fresh_count(count: Tensor | None = None, device: torch.device | str = "cpu") -> Tensor:
+    """The number of the next pass, (1,), as a tensor that may be changed in place in any mode."""
+    with torch.inference_mode(False):
+        return torch.zeros(1, dtype=torch.int64, device=device) if count is None else count.to(device)
+
+
+# of diffusers' BasicTransformerBlock.forward; gradient checkpointing passes them by position
+BLOCK_ARGUMENTS = [
+    "hidden_states", "attention_mask", "encoder_hidden_states", "encoder_attention_mask", "timestep", CARRIER,
+]  # fmt: skip
+
+
+def put(name: str, value: Any, args: Any, kwargs: Any, names: list[str]) -> tuple[Any, Any]:
+    """Arguments of a call with one of them replaced, by position or by name as it came."""
+    place = names.index(name)
+    if len(args) > place:
+        return (*args[:place], value, *args[place + 1 :]), kwargs
+    return args, {**kwargs, name: value}

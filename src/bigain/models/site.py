@@ -1,0 +1,182 @@
+"""Where compression can act in a model, and how to say which of these places are meant."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from torch import nn
+
+from bigain.checks import set_plain_ints, whole
+from bigain.models.configs import check_sizes
+from bigain.registry import miss, parse_call
+
+Kind = Literal["self", "cross", "mlp"]
+KINDS = ("self", "cross", "mlp")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One module that tokens pass through: a self-attention, a cross-attention (its queries) or an MLP."""
+
+    name: str
+    module: nn.Module
+    kind: Kind
+    block: str  # name of the transformer block around it
+    part: str  # "down", "mid", "up"; "blocks" where a model has no such parts
+    downsample: int  # how many times coarser than the latents (U-Net) or the patches (DiT) its grid is
+    index: int  # number of its transformer block in the model, from 0
+    tokens: int  # at the model's own latent size
+
+    @property
+    def stage(self) -> str:
+        return f"{self.part}/{self.downsample}"
+
+
+@dataclass(frozen=True)
+class Where:
+    """A choice of sites. Given nothing, the model family's default: the finest grid of a U-Net, the first 12 of 28
+    blocks (or that share of them) of a DiT. `part` narrows the default; `downsample`, `tokens`, `index` and `only`
+    choose freely among all sites.
+    """
+
+    downsample: int | tuple[int, ...] | None = None
+    tokens: int | tuple[int, ...] | None = None
+    part: str | tuple[str, ...] | None = None
+    index: int | tuple[int, ...] | range | None = None
+    module: str | tuple[str, ...] = "self"
+    only: Callable[[Site], bool] | None = None
+
+    def __post_init__(self) -> None:
+        for kind in several(self.module):
+            if kind not in KINDS:
+                raise ValueError(miss("module", kind, KINDS))
+        for name in ("downsample", "tokens", "index"):
+            choice = getattr(self, name)
+            values = several(choice)
+            if any(whole(value) is None for value in values):
+                raise TypeError(f"{name} must be an int or several, got {choice!r}")
+            if isinstance(choice, Iterable) and not isinstance(choice, range):
+                object.__setattr__(self, name, values)  # arrays and lists as tuples
+        set_plain_ints(self, ("downsample", "tokens", "index"))
+        if self.only is not None and not callable(self.only):
+            raise TypeError(f"only must be a function of a Site, got {self.only!r}")
+
+    def __str__(self) -> str:
+        """What was given."""
+        given = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        shown = [f"{name}={getattr(value, '__name__', repr(value))}" for name, value in given if value is not None]
+        return f"Where({', '.join(shown)})"
+
+    def spec(self) -> str | None:
+        """The text that `parse_where` turns into an equal choice; None for the default."""
+        if self.only is not None:
+            raise ValueError(f"{self} holds a function, which cannot be written as text; choose by the other fields")
+        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return ", ".join(shown) or None
+
+    @property
+    def free(self) -> bool:
+        return any(choice is not None for choice in (self.downsample, self.tokens, self.index, self.only))
+
+
+def parse_where(text: str) -> Where:
+    """`where(part="down", module=("self", "mlp"))` or the same without `where(` and `)`."""
+    call = text if text.strip().startswith("where") else f"where({text})"
+    names = [field.name for field in fields(Where) if field.name != "only"]
+    try:
+        name, args, kwargs = parse_call(call, "sites")
+        if name != "where":
+            raise ValueError(name)
+    except ValueError:
+        raise ValueError(
+            f"cannot read the sites {text!r}; write them like part='down' or downsample=1, module=('self', 'mlp'). "
+            f"Available: {', '.join(names)}"
+        ) from None
+    for key in kwargs:
+        if key not in names:
+            raise ValueError(miss("argument of where", key, names))
+    if args:
+        raise ValueError(f"{text!r}: name each argument, like downsample=1. Available: {', '.join(names)}")
+    return Where(**kwargs)
+
+
+def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], model: str) -> list[Site]:
+    """The sites that `where` means; an empty choice is an error that lists what there is."""
+    of_kind = [site for site in sites if site.kind in several(where.module)]
+    for kind in several(where.module):
+        if not any(site.kind == kind for site in sites):
+            kinds = ", ".join(sorted({site.kind for site in sites}))
+            raise ValueError(f"no {kind} modules in {model}; it has {kinds}")
+    for name, choice in (
+        ("downsample", where.downsample),
+        ("part", where.part),
+        ("index", where.index),
+        ("tokens", where.tokens),
+    ):
+        there = sorted({getattr(site, name) for site in of_kind})
+        missing = [value for value in several(choice) if value not in there]
+        if missing:
+            raise ValueError(f"no site at {name} {', '.join(map(str, missing))}; {model} has {compact(there)}")
+        if choice is not None:
+            of_kind = [site for site in of_kind if getattr(site, name) in several(choice)]
+    if not where.free:
+        of_kind = [site for site in of_kind if default(site)]
+    if where.only is not None:
+        of_kind = [site for site in of_kind if where.only(site)]
+    if not of_kind:
+        listed = "\n".join(
+            f"  {site.name} ({site.kind}, {site.part}, downsample {site.downsample}, index {site.index})"
+            for site in sites
+        )
+        others = sorted({site.kind for site in sites if where.only and where.only(site)} - {*several(where.module)})
+        hint = f"; it would match {', '.join(others)} sites: name them in module=" if others else ""
+        raise ValueError(f"{where} matches no site of {model}{hint}; it has:\n{listed}")
+    return of_kind
+
+
+def native_size(model: Any) -> tuple[int, int]:
+    """Height and width of the latents that a model was made for; a ControlNet does not say, so SD's."""
+    size = model.config.get("sample_size")
+    sides = several(64 if size is None else size)
+    check_sizes({"sample_size": sides}, f"the configuration of {type(model).__name__}")
+    return sides[0], sides[-1]
+
+
+def several(choice: Any) -> tuple[Any, ...]:
+    """None -> (), 3 -> (3,), (3, 4) -> (3, 4)."""
+    if choice is None:
+        return ()
+    return tuple(choice) if isinstance(choice, Iterable) and not isinstance(choice, str) else (choice,)
+
+
+def compact(values: list[Any]) -> str:
+    """1, 2, 4 as they are; a long unbroken run of numbers as 0..27."""
+    run = len(values) > 4 and values == list(range(values[0], values[0] + len(values)))
+    return f"{values[0]}..{values[-1]}" if run else ", ".join(map(str, values))
+
+
+def block_sites(name: str, block: Any, **place: Any) -> list[Site]:
+    """The sites of a diffusers BasicTransformerBlock."""
+    sites = []
+    if not getattr(block, "only_cross_attention", False):
+        sites.append(Site(f"{name}.attn1", block.attn1, "self", name, **place))
+    if getattr(block, "attn2", None) is not None:
+        sites.append(Site(f"{name}.attn2", block.attn2, "cross", name, **place))
+    sites.append(Site(f"{name}.ff", block.ff, "mlp", name, **place))
+    return sites
+
+
+def site_flops(site: Site, queries: int, keys: int) -> int:
+    """Multiply-adds counted twice, for one sample, as torch's flop counter does, adapters apart."""
+    module: Any = site.module
+    if site.kind == "mlp":
+        layers = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Linear))
+        return 2 * queries * sum(part.weight.numel() for name, part in layers if "lora_" not in name)
+    projected = queries * (weights(module.to_q) + weights(module.to_out[0]))
+    projected += keys * (weights(module.to_k) + weights(module.to_v))
+    return int(2 * (projected + 2 * queries * keys * module.inner_dim))
+
+
+def weights(linear: Any) -> int:
+    """Number of weights of a linear layer, of the layer below if an adapter wraps it."""
+    return int(getattr(linear, "base_layer", linear).weight.numel())

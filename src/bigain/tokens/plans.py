@@ -1,0 +1,171 @@
+"""Plans: what an operator decided for one call, as data that can be applied, undone, shared, counted and drawn."""
+
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from bigain.tokens.constants import arange
+from bigain.tokens.grid import Grid
+from bigain.tokens.precision import sum_dtype, widen
+from bigain.tokens.scores import as_maps
+
+
+class Plan(Protocol):
+    """`unmerge(attention(queries(x), context(x)))`; a context of None means self-attention."""
+
+    def queries(self, x: Tensor) -> Tensor:
+        """(B, N, C) -> (B, M, C)."""
+
+    def context(self, x: Tensor) -> Tensor | None:
+        """(B, N, C) -> (B, K, C), or None where keys and values come from the queries."""
+
+    def key_bias(self, x: Tensor) -> Tensor | None:
+        """What to add to the attention logits of each key: (B, N, C) -> (B, 1, M), or None."""
+
+    def unmerge(self, y: Tensor) -> Tensor:
+        """(B, M, C) -> (B, N, C)."""
+
+
+class Identity(NamedTuple):
+    """Nothing to do: ratio 0, factor 1."""
+
+    def queries(self, x: Tensor) -> Tensor:
+        return x
+
+    def context(self, x: Tensor) -> Tensor | None:
+        return None
+
+    def key_bias(self, x: Tensor) -> Tensor | None:
+        return None
+
+    def unmerge(self, y: Tensor) -> Tensor:
+        return y
+
+
+class Assignment(NamedTuple):
+    """Every token belongs to one group and is represented by it.
+
+    `group` (B, N) is the position of a token's group in the shorter sequence, `size` (B, M) counts its tokens,
+    `keep` (B, M) is the token that stands for it when the others are pruned, or None when they are averaged.
+    """
+
+    group: Tensor
+    size: Tensor
+    keep: Tensor | None = None
+    weighted: bool = False
+
+    def queries(self, x: Tensor) -> Tensor:
+        if self.keep is not None:
+            return gather_tokens(x, self.keep)
+        rows, groups = self.size.shape
+        flat = flat_index(self.group, groups)
+        # not in half precision: a group may hold thousands of tokens
+        total = x.new_zeros((rows * groups, x.shape[-1]), dtype=sum_dtype(x.dtype))
+        total = total.index_add(0, flat, widen(x.flatten(0, 1)))
+        return (total / self.size.view(-1, 1)).view(rows, groups, -1).to(x.dtype)
+
+    def context(self, x: Tensor) -> Tensor | None:
+        return None
+
+    def key_bias(self, x: Tensor) -> Tensor | None:
+        return self.size.to(sum_dtype(x.dtype)).log()[:, None].to(x.dtype) if self.weighted else None
+
+    def unmerge(self, y: Tensor) -> Tensor:
+        return gather_tokens(y, self.group)
+
+
+def assign(target: Tensor, removed: int, *, prune: bool = False, weighted: bool = False) -> Assignment:
+    """The groups of a map "token i is represented by token target[i]", of which `removed` tokens are not themselves.
+
+    (B, N) -> Assignment. Survivors are numbered in the order of the sequence by a running sum, so that no shape
+    depends on data.
+    """
+    rows, tokens = target.shape
+    groups = tokens - removed
+    all_tokens = arange(tokens, target.device)
+    survives = target == all_tokens
+    slot = survives.cumsum(1) - 1
+    group = slot.gather(1, target)
+    size = torch.zeros((rows, groups), dtype=torch.int64, device=target.device)
+    size = size.scatter_add(1, group, torch.ones_like(group))
+    keep = None
+    if prune:
+        # pruned tokens all write to one extra slot that is cut off
+        spare = torch.where(survives, slot, groups)
+        keep = torch.zeros((rows, groups + 1), dtype=torch.int64, device=target.device)
+        keep = keep.scatter(1, spare, all_tokens.expand(rows, tokens))[:, :groups]
+    return Assignment(group, size, keep, weighted)
+
+
+class Pooled(NamedTuple):
+    """Keys and values from a coarser grid: alpha · nearest + (1 − alpha) · average of each cell, eq. (8).
+
+    The cells are those of adaptive pooling, [floor(i·H/h), ceil((i+1)·H/h)): they cover the grid, contain their
+    nearest token, and are the plain s x s cells where s divides the grid. `alpha` is a number or (B, 1, 1).
+    """
+
+    grid: Grid
+    coarse: Grid
+    alpha: Tensor | float
+
+    def queries(self, x: Tensor) -> Tensor:
+        return x
+
+    def context(self, x: Tensor) -> Tensor | None:
+        maps = as_maps(x, self.grid)
+        if isinstance(self.alpha, float) and self.alpha in (0.0, 1.0):
+            pooled = self._nearest(maps) if self.alpha else self._average(maps)
+            return pooled.flatten(2).transpose(1, 2)
+        nearest, average = (m.flatten(2).transpose(1, 2) for m in (self._nearest(maps), self._average(maps)))
+        alpha = self.alpha if isinstance(self.alpha, float) else self.alpha.to(x.dtype)
+        return average + alpha * (nearest - average)
+
+    def key_bias(self, x: Tensor) -> Tensor | None:
+        return None
+
+    def unmerge(self, y: Tensor) -> Tensor:
+        return y
+
+    def _nearest(self, maps: Tensor) -> Tensor:
+        return F.interpolate(maps, size=(self.coarse.height, self.coarse.width), mode="nearest-exact")
+
+    def _average(self, maps: Tensor) -> Tensor:
+        return F.adaptive_avg_pool2d(maps, (self.coarse.height, self.coarse.width))
+
+
+class Selected(NamedTuple):
+    """Keys and values from chosen tokens: `tokens` (B, K)."""
+
+    tokens: Tensor
+
+    def queries(self, x: Tensor) -> Tensor:
+        return x
+
+    def context(self, x: Tensor) -> Tensor | None:
+        return gather_tokens(x, self.tokens)
+
+    def key_bias(self, x: Tensor) -> Tensor | None:
+        return None
+
+    def unmerge(self, y: Tensor) -> Tensor:
+        return y
+
+
+def flat_index(index: Tensor, length: int) -> Tensor:
+    """Indices into sequences of a length -> indices into their concatenation: (B, N) -> (B·N,)."""
+    first = arange(index.shape[0], index.device)[:, None] * length
+    return (index + first).view(-1)
+
+
+def gather_tokens(x: Tensor, index: Tensor) -> Tensor:
+    """x[b, index[b, i]]: (B, N, C), (B, M) -> (B, M, C). Whole rows move, so this beats a gather."""
+    picked = x.flatten(0, 1).index_select(0, flat_index(index, x.shape[1]))
+    return picked.view(*index.shape, x.shape[-1])
+
+
+def expand_plan(plan: Plan, rows: Tensor) -> Plan:
+    """The plan of few rows for a larger batch: row i of the batch follows row rows[i] of the plan."""
+    fields: Any = plan
+    return type(plan)(*(value.index_select(0, rows) if isinstance(value, Tensor) else value for value in fields))

@@ -1,0 +1,1 @@
+"""What several tests use: tiny real models, slow references, small datasets and runs."""
