@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import bigain
-from bigain.models.rows import same_input
+from bigain.models.rows import RowGroups, same_input
 from bigain.operators import OPERATORS, parse
 from bigain.tokens.grid import Grid, Window
 from bigain.tokens.matching import MATCHES
@@ -268,7 +268,11 @@ REGIONAL = [
 @torch.no_grad()
 def passes(model, inputs, kept=None):
     """Two passes; with `kept` the second takes the plans of the first, as the classes of a trial in two batches."""
-    alike = same_input(torch.tensor([0, 1]), 2, kept=kept, keys=torch.tensor([5, 6])) if kept is not None else None
+    alike = (
+        same_input(RowGroups(torch.tensor([0, 1]), 2, cache=kept, keys=torch.tensor([5, 6])))
+        if kept is not None
+        else None
+    )
     with alike or nullcontext():
         return [call(model, inputs) for _ in range(2)]
 

@@ -135,13 +135,15 @@ def test_curves_show_the_accuracies(report: Report) -> None:
 def test_curves_show_distances_with_their_floor(report: Report, what: str) -> None:
     figure = curves(report, what)
     (axes,) = figure.axes
-    found = [row.samples[what] for row in report.rows if row.label in ("merge, ratio 0.3", "merge, ratio 0.5")][::-1]
+    found = [
+        row.samples.distances[what] for row in report.rows if row.label in ("merge, ratio 0.3", "merge, ratio 0.5")
+    ][::-1]
     _, y, ends = errorbars(axes)["merge"]
-    np.testing.assert_allclose(y, [distance["value"] for distance in found])
+    np.testing.assert_allclose(y, [distance.value for distance in found])
     np.testing.assert_allclose(ends.mean(1), y)
-    np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, [distance["error"] for distance in found])
+    np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, [distance.error for distance in found])
     floor = next(line for line in axes.lines if line.get_label() == "real against real")
-    assert floor.get_ydata() == pytest.approx([found[0]["floor"]] * 2)
+    assert floor.get_ydata() == pytest.approx([found[0].floor] * 2)
     assert "± one standard error, n = 20." in figure.get_supxlabel()
     check_readable(figure)
 
@@ -204,14 +206,14 @@ def test_spectra_are_differences_to_real_images(report: Report) -> None:
     assert axes.get_title(loc="left") == "merge"
     lines = {line.get_label(): line for line in axes.lines}
     row = next(row for row in report.rows if row.label == "merge, ratio 0.5")
-    line = lines[f"ratio 0.5: {row.samples['spectral_distance']:.2f}"]
-    frequency, decibels = (np.array(row.samples["spectrum"][key]) for key in ("frequency", "decibels"))
+    line = lines[f"ratio 0.5: {row.samples.spectra.distance:.2f}"]
+    frequency, decibels = (np.array(getattr(row.samples.spectra, key)) for key in ("frequency", "decibels"))
     keep = (frequency > 0) & (frequency <= 0.5)
     np.testing.assert_allclose(line.get_xdata(), frequency[keep])
-    np.testing.assert_allclose(line.get_ydata(), (decibels - np.array(row.samples["real_spectrum"]))[keep])
+    np.testing.assert_allclose(line.get_ydata(), (decibels - np.array(row.samples.spectra.real))[keep])
     assert sum(name.startswith("uncompressed: ") for name in lines) == 1
     distance = np.sqrt(np.square(line.get_ydata()).mean())
-    assert distance == pytest.approx(row.samples["spectral_distance"])  # the legend tells of what is drawn
+    assert distance == pytest.approx(row.samples.spectra.distance)  # the legend tells of what is drawn
     assert "n = 20." in figure.get_supxlabel()
     check_readable(figure)
 

@@ -8,7 +8,7 @@ import bigain
 SOURCE = Path(bigain.__file__).parent
 BASE = {"registry", "checks", "defaults", "escape", "seeds"}  # small modules that any room may use
 ARROWS = {
-    **dict.fromkeys(BASE, set()),
+    **{name: set() for name in BASE},
     "plugins": set(),
     "progress": set(),
     "pictures": set(),

@@ -88,7 +88,7 @@ def summary() -> str:
     heads = ["setting", *(f"{SHORT[name]}: {head}" for name in MAIN for head in ("accuracy %", "FD", "FLOPs saved %"))]
     counts = (next(row.accuracy.n for row in report.rows if row.accuracy) for report in reports)
     sizes = " and ".join(f"{count} ({SHORT[name]})" for name, count in zip(MAIN, counts, strict=True))
-    floor = next(row.samples["FD-fashion"]["floor"] for row in reports[0].rows if row.samples)
+    floor = next(row.samples.distances["FD-fashion"].floor for row in reports[0].rows if row.samples)
     return f"""{table(heads, rows)}
 
 Fashion-MNIST test images, n = {sizes}, the same for all settings, seed 0; in brackets the
@@ -102,8 +102,8 @@ the same."""
 def distance(row: Row) -> str:
     if not row.samples:
         return ""
-    found, change = row.samples["FD-fashion"], (row.distance_changes or {}).get("FD-fashion")
-    return f"{found['value']:.1f} ({f'{change.value:+.1f} ± {change.error:.1f}' if change else '–'})"
+    found, change = row.samples.distances["FD-fashion"], (row.distance_changes or {}).get("FD-fashion")
+    return f"{found.value:.1f} ({f'{change.value:+.1f} ± {change.error:.1f}' if change else '–'})"
 
 
 def main_section(name: str, report: Report) -> str:

@@ -108,7 +108,7 @@ def section(small: Small) -> str:
                     row.insert(place, column.text(theirs))
         words.append(verdict(other))
     n = max(row.accuracy.n for row in report.rows if row.accuracy)
-    made = max((row.samples["n"] for row in report.rows if row.samples), default=0)
+    made = max((row.samples.n for row in report.rows if row.samples), default=0)
     count = f"n = {n}" + (f" classified and {made} generated" if made else "")
     parts = [
         f"""### {report.title}
@@ -171,7 +171,7 @@ def verdict(report: Report) -> str:
     made = [row for row in told if "FD-fashion" in (row.distance_changes or {})]
     if not made:
         return listed("", report.against, worse, better)
-    signs = [nearer(row.distance_changes["FD-fashion"], len(row.samples["FD-fashion"]["parts"]), len(made))
+    signs = [nearer(row.distance_changes["FD-fashion"], len(row.samples.distances["FD-fashion"].parts), len(made))
              for row in made]  # fmt: skip
     farther, near = (named(row for row, sign in zip(made, signs, strict=True) if sign == wanted) for wanted in (-1, 1))
     return " ".join([

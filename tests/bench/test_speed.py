@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 import bigain
 from bigain.bench import break_even, speed
 from bigain.bench.speed import Bench, Details, Machine, Measured, Result, Runner, measure, measured, share_weights
-from bigain.bench.speed_report import advice, speed_table, stacked
+from bigain.bench.speed_report import advice, speed_table
 from bigain.bench.stopwatch import PARTS
 from bigain.cli import app
 from bigain.compression.attach import site_hooks
+from bigain.plots.speed import stacked
 from helpers.models import BACKBONES, run
 
 QUICK = {"model": "fashion-unet", "rounds": 2}

@@ -26,6 +26,7 @@ from bigain.experiments.evaluator import setting_cost
 from bigain.experiments.experiment import Setting, read_experiment
 from bigain.experiments.report import Report, Row, read_report
 from bigain.experiments.runner import Run, run_chunks
+from bigain.experiments.samples import Samples
 from bigain.experiments.tables import columns, latex
 from bigain.metrics.intervals import Estimate, wilson
 from bigain.models.architectures import build_meta
@@ -110,7 +111,7 @@ def test_the_numbers_come_from_the_record(made: DemoResult, folder: Path) -> Non
     assert made.report == read_report(folder / "run-2-2")
     assert [row.label for row in made.report.rows] == NAMES
     assert {row.accuracy.n for row in made.report.rows if row.accuracy} == {2}
-    assert {row.samples["n"] for row in made.report.rows if row.samples} == {2}
+    assert {row.samples.n for row in made.report.rows if row.samples} == {2}
     assert [row.tokens for row in made.report.rows] == [[], [[256, 77, 77]], [[256, 77, 77]], [[256, 256, 64]]]
 
 
@@ -230,8 +231,8 @@ def report_with(p: float) -> Report:
     change = Estimate(-0.1, -0.184, -0.02, 60)
     rows = [
         Row("none", "none", {}, accuracy=wilson(52, 60), seconds=0.005, saved=0.0),
-        Row("a", "a", {}, wilson(46, 60), change=change, p=p, seconds=0.004, saved=0.08, samples={"n": 20}),
-        Row("b", "b", {}, wilson(52, 60), change=Estimate(0, -0.1, 0.1, 60), p=1.0, saved=0.1, samples={"n": 20}),
+        Row("a", "a", {}, wilson(46, 60), change=change, p=p, seconds=0.004, saved=0.08, samples=Samples(20)),
+        Row("b", "b", {}, wilson(52, 60), change=Estimate(0, -0.1, 0.1, 60), p=1.0, saved=0.1, samples=Samples(20)),
     ]
     return Report("t", "", {}, [], rows, {}, dense="none")
 

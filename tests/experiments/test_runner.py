@@ -294,5 +294,5 @@ def test_images_are_recognised_by_the_names_of_their_classes(tmp_path: Path) -> 
     }
     run = Run.start(experiment(Path("fashion-unet"), **changes), tmp_path / "run", load("fashion-unet"))
     run_chunks(run)
-    found = Evaluator(run).samples(run.experiment.settings[0])["recognised"]
-    assert found["hits"] >= 5
+    found = Evaluator(run).samples(run.experiment.settings[0]).recognised
+    assert found.hits >= 5

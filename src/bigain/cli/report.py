@@ -81,4 +81,6 @@ def contents(report: "Report") -> dict[str, Any]:
 
 
 def with_value(found: Any) -> Any:
+    if hasattr(found, "as_json"):
+        return found.as_json()
     return found._asdict() | {"value": found.value} if hasattr(found, "_asdict") else found

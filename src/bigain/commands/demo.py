@@ -163,8 +163,8 @@ def sheets(report: Report) -> list[Picture]:
     found = []
     for row in report.rows:
         images = torch.stack([from_picture(Image.open(io.BytesIO(data))) for data in report.examples[row.label]])
-        likeness = (row.samples or {}).get("ssim")
-        words = f"SSIM {likeness['value']:.3f} to uncompressed" if likeness else "what the others are compared with"
+        similarity = row.samples.ssim if row.samples else None
+        words = f"SSIM {similarity.value:.3f} to uncompressed" if similarity else "what the others are compared with"
         alt = f"{len(images)} images generated with {row.label}, the classes in turn"
         found.append(Picture(png(contact_sheet(images, min(5, len(images)), 3)), row.label, words, alt))
     return found

@@ -1,4 +1,4 @@
-"""What is measured of a setting once its images are there: cost, distances, likeness to the uncompressed images."""
+"""What is measured of a setting once its images are there: cost, distances, similarity to the uncompressed images."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +14,7 @@ from bigain.classify.images import to_tensors
 from bigain.defaults import TEXT_TOKENS
 from bigain.experiments.experiment import Setting
 from bigain.experiments.runner import Run, attached
+from bigain.experiments.samples import Samples, Spectra
 from bigain.experiments.subjects import real_data, whole_data
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
@@ -47,42 +48,48 @@ class Evaluator:
             for name, value in setting_cost(self.network, setting, self.run.denoiser.text_tokens).items():
                 self.run.store.add_measure(number, name, value)
         if "generate" in setting.tasks and self.unfinished(setting, known.get("samples")):
-            self.run.store.add_measure(number, "samples", self.samples(setting))
+            self.run.store.add_measure(number, "samples", self.samples(setting).as_json())
 
     def unfinished(self, setting: Setting, samples: dict[str, Any] | None) -> bool:
-        """Whether the samples were not judged yet, or before there was an uncompressed model to compare them with."""
+        """Whether the samples were not measured yet, or before there was an uncompressed model to compare them with."""
         return samples is None or ("psnr" not in samples and self.uncompressed() not in (None, setting))
 
-    def samples(self, setting: Setting) -> dict[str, Any]:
+    def samples(self, setting: Setting) -> Samples:
+        """Distances to real images, spectra, and similarity to the uncompressed images of the same seeds."""
         images = self.images(setting)
-        found: dict[str, Any] = {"n": len(images)}
-        real, real_features = self.real()
-        if real_features is not None:
-            features, predicted = self.predict(images)
-            check_features(setting.label, features)
-            subjects = [row.subject for row in self.run.store.generated(self.run.ids[setting.label])]
-            source = f"{self.run.data.name} {self.run.data.split}"
-            few = len(images) < FEW  # too few for a kernel distance in blocks
-            for distance in (frechet_to_real,) if few else (frechet_to_real, kernel_to_real):
-                value = distance(features, real_features, features=named(self.features), source=source)
-                found[value.name] = value._asdict()
-            if predicted is not None and predicted.known.issuperset(subjects):
-                share = wilson(sum(map(str.__eq__, predicted.names, subjects)), len(images))
-                found["recognised"] = {**share._asdict(), "value": share.value}
-        spectrum = radial_spectrum(images)
-        found["spectrum"] = {"frequency": spectrum.frequency.tolist(), "decibels": spectrum.decibels.tolist()}
-        real_spectrum = radial_spectrum(real)
-        found["spectral_distance"] = spectral_distance(spectrum, real_spectrum)
-        found["real_spectrum"] = real_spectrum.decibels.tolist()
+        real, _ = self.real()
+        own, other = radial_spectrum(images), radial_spectrum(real)
+        frequency, decibels, reference = (tuple(x.tolist()) for x in (own.frequency, own.decibels, other.decibels))
+        spectra = Spectra(frequency, decibels, reference, spectral_distance(own, other))
+        return replace(self.similarity(setting, images), spectra=spectra, **self.to_real(setting, images))
+
+    def to_real(self, setting: Setting, images: Tensor) -> dict[str, Any]:
+        """Distances in the features of the experiment, and how many images have the intended class."""
+        _, real = self.real()
+        if real is None:
+            return {}
+        features, predicted = self.predict(images)
+        check_features(setting.label, features)
+        source = f"{self.run.data.name} {self.run.data.split}"
+        few = len(images) < FEW  # too few for a kernel distance in blocks
+        distances = {}
+        for distance in (frechet_to_real,) if few else (frechet_to_real, kernel_to_real):
+            value = distance(features, real, features=named(self.features), source=source)
+            distances[value.name] = value
+        subjects = [row.subject for row in self.run.store.generated(self.run.ids[setting.label])]
+        known = predicted is not None and predicted.known.issuperset(subjects)
+        hits = sum(map(str.__eq__, predicted.names, subjects)) if predicted is not None else 0
+        return {"distances": distances, "recognised": wilson(hits, len(images)) if known else None}
+
+    def similarity(self, setting: Setting, images: Tensor) -> Samples:
+        """To the uncompressed images of the same seeds, where there are any."""
         dense = self.uncompressed()
-        if dense is not None and dense != setting:
-            other = self.images(dense)
-            count = min(len(images), len(other))
-            likeness = ssim(images[:count], other[:count])
-            if count > 1:  # one image has no interval
-                found["ssim"] = bootstrap_mean(likeness)._asdict()
-            found["psnr"] = float(np.median(psnr(images[:count], other[:count])))
-        return found
+        if dense is None or dense == setting:
+            return Samples(len(images))
+        other = self.images(dense)
+        count = min(len(images), len(other))
+        alike = bootstrap_mean(ssim(images[:count], other[:count])) if count > 1 else None  # one has no interval
+        return Samples(len(images), ssim=alike, psnr=float(np.median(psnr(images[:count], other[:count]))))
 
     def uncompressed(self) -> Setting | None:
         """The setting with nothing attached that generates, if there is one."""

@@ -1,6 +1,5 @@
 """Records read: both capabilities and the cost of every setting, with intervals and paired tests."""
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -12,9 +11,10 @@ import numpy as np
 from bigain.experiments.machine import why_no_speed
 from bigain.experiments.rows import DecisionRow, GeneratedRow
 from bigain.experiments.runner import FILE
+from bigain.experiments.samples import Samples
 from bigain.experiments.schema import damaged
 from bigain.experiments.store import Store
-from bigain.metrics.distances import Difference, Distance, difference
+from bigain.metrics.distances import Difference, difference
 from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, median_interval, wilson
 from bigain.metrics.multilabel import macro_precision, ranking_precision
 from bigain.metrics.paired import holm, mcnemar, share_difference
@@ -41,7 +41,7 @@ class Row:
     flops: int | None = None
     saved: float | None = None
     tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
-    samples: dict[str, Any] | None = None
+    samples: Samples | None = None
     samples_note: str | None = None  # what is wrong with the generated images, so that distances mean nothing
     distance_changes: dict[str, Difference] | None = None  # to real images, less the reference's
     paper: dict[str, Any] | None = None
@@ -133,26 +133,23 @@ class Found(NamedTuple):
     examples: list[bytes]
     note: str | None  # what is wrong with its generated images
 
-    @property
-    def samples(self) -> dict[str, Any]:
-        return {} if self.note else self.measures.get("samples") or {}
+    samples: Samples | None
 
 
 def read_setting(store: Store, number: int) -> Found:
     measures, generated = store.measures(number), store.generated(number)
     examples = [row.example for row in generated if row.example]
-    return Found(store.decisions(number), measures, examples, broken(generated, measures.get("samples") or {}))
+    samples = Samples.from_json(measures["samples"]) if measures.get("samples") else None
+    note = broken(generated, samples)
+    return Found(store.decisions(number), measures, examples, note, None if note else samples)
 
 
-def broken(generated: list[GeneratedRow], samples: dict[str, Any]) -> str | None:
+def broken(generated: list[GeneratedRow], samples: Samples | None) -> str | None:
     """What shows that generated images are none: each has its own seed, so that they cannot be all the same."""
     if len(generated) > 1 and len({row.hash for row in generated}) == 1:
         return f"all {len(generated)} images are the same picture"
-    for name, value in samples.items():
-        numbers = [value.get(key, 0.0) for key in ("value", "error")] if isinstance(value, dict) else []
-        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-            return f"{name} is not finite"
-    return None
+    strange = samples.not_finite() if samples else None
+    return f"{strange} is not finite" if strange else None
 
 
 def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, dense: Found | None) -> Row:
@@ -165,7 +162,7 @@ def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, 
         row["distance_changes"] = distance_changes(own.samples, other.samples)
     flops = own.measures.get("flops")
     row |= {"flops": flops, "tokens": own.measures.get("tokens")}
-    row |= {"samples": own.samples or None, "samples_note": own.note}
+    row |= {"samples": own.samples, "samples_note": own.note}
     if flops and dense and dense.measures.get("flops"):
         row["saved"] = 1 - flops / dense.measures["flops"]
     if own.decisions and dense and own is not dense and dense.decisions:
@@ -210,11 +207,12 @@ def speed(own: Decisions, dense: Decisions) -> Estimate | None:
     return median_interval(np.array(list(ratios))) if ratios else None
 
 
-def distance_changes(own: dict[str, Any], other: dict[str, Any]) -> dict[str, Difference]:
+def distance_changes(own: Samples | None, other: Samples | None) -> dict[str, Difference]:
     """By how much each distance to real images is larger than the other's, where there are as many images."""
-    shared = [name for name, value in own.items() if isinstance(value, dict) and "parts" in value and name in other]
-    shared = shared if own.get("n") == other.get("n") else []
-    return {name: difference(Distance(**own[name]), Distance(**other[name])) for name in shared}
+    if own is None or other is None or own.n != other.n:
+        return {}
+    shared = [name for name in own.distances if name in other.distances]
+    return {name: difference(own.distances[name], other.distances[name]) for name in shared}
 
 
 def right(row: DecisionRow) -> bool:

@@ -9,7 +9,7 @@ from bigain import escape
 from bigain.experiments.report import Report, Row
 from bigain.metrics.intervals import Estimate
 
-PIECES = 6  # with fewer, the sign test has no interval of 95 %
+CHUNKS = 6  # with fewer, the sign test has no interval of 95 %
 
 
 class Column(NamedTuple):
@@ -41,10 +41,6 @@ def times(row: Row) -> str:
     return f"{row.speed.value:.2f} {span}"
 
 
-def sample(row: Row, key: str) -> Any:
-    return (row.samples or {}).get(key)
-
-
 def shortened(row: Row) -> str:
     """`256 → 77`, or `256, keys → 64` where the queries stay."""
     return "; ".join(
@@ -54,8 +50,15 @@ def shortened(row: Row) -> str:
 
 
 def distance_names(rows: Sequence[Row]) -> list[str]:
-    keys = [key for row in rows for key in (row.samples or {}) if isinstance(sample(row, key), dict)]
-    return list(dict.fromkeys(key for key in keys if "floor" in next(sample(r, key) for r in rows if sample(r, key))))
+    return list(dict.fromkeys(name for row in rows if row.samples for name in row.samples.distances))
+
+
+def similarity(row: Row) -> str:
+    return f"{row.samples.ssim.value:.3f}" if row.samples and row.samples.ssim else ""
+
+
+def spectral(row: Row) -> str:
+    return f"{row.samples.spectra.distance:.2f}" if row.samples and row.samples.spectra else ""
 
 
 def columns(report: Report) -> list[Column]:
@@ -75,9 +78,12 @@ def columns(report: Report) -> list[Column]:
             for name in distance_names(report.rows)
             for column in (distance_column(name), distance_change_column(name, report.against))
         ),
-        Column("recognised %", lambda r: percent((sample(r, "recognised") or {}).get("value"))),
-        Column("SSIM", lambda r: f"{sample(r, 'ssim')['value']:.3f}" if sample(r, "ssim") else ""),
-        Column("spectrum dB", lambda r: f"{sample(r, 'spectral_distance'):.2f}" if r.samples else ""),
+        Column(
+            "recognised %",
+            lambda r: percent(r.samples.recognised.value if r.samples and r.samples.recognised else None),
+        ),
+        Column("SSIM", similarity),
+        Column("spectrum dB", spectral),
         Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
         Column("saved %", lambda r: percent(r.saved)),
         Column("times as fast", times),
@@ -91,10 +97,10 @@ def distance_column(name: str) -> Column:
     digits = decimals(name)
 
     def text(row: Row) -> str:
-        found = sample(row, name)
+        found = row.samples.distances.get(name) if row.samples else None
         if row.samples_note:
             return row.samples_note
-        return "" if found is None else f"{found['value']:.{digits}f} ± {found['error']:.{digits}f}"
+        return "" if found is None else f"{found.value:.{digits}f} ± {found.error:.{digits}f}"
 
     return Column(name, text)
 
@@ -127,15 +133,15 @@ def footnote(report: Report) -> str:
     found, session = report.experiment, (report.sessions or [{}])[-1]
     words = [
         f"model {found['model']}, data {found['data']}",
-        f"seed {found['seed']}, policy {found['policy']}, {found['trials']} trials",
+        f"seed {found['seed']}, policy {found['policy']}, {found['timesteps']} timesteps",
         "intervals 95 %: Wilson for shares, Tango for differences on the same images; ± one standard error",
     ]
     floors = {
-        f"{name} of real against real {sample(row, name)['floor']:.2f} (n = {sample(row, name)['n']}; "
-        "those of another n do not compare)"
+        f"{name} of real against real {distance.floor:.2f} (n = {distance.n}; those of another n do not compare)"
         for row in report.rows
-        for name in distance_names(report.rows)
-        if sample(row, name) and name.startswith("F")
+        if row.samples
+        for name, distance in row.samples.distances.items()
+        if name.startswith("F")
     }
     words += [*sorted(floors), *cautions(report.rows)]
     words.append(f"bigain {session.get('bigain')}, torch {session.get('torch')}, {session.get('machine')}")
@@ -147,7 +153,7 @@ def cautions(rows: Sequence[Row]) -> list[str]:
     found = [f"{row.label}: {row.samples_note}, so they have no distances" for row in rows if row.samples_note]
     few = [row.speed.n for row in rows if row.speed and not row.speed.bounded]
     if few:
-        found.append(f"times as fast of {min(few)} chunks: too few for an interval, which needs {PIECES}")
+        found.append(f"times as fast of {min(few)} chunks: too few for an interval, which needs {CHUNKS}")
     notes = dict.fromkeys(row.speed_note for row in rows if row.speed_note)
     return found + [f"times are not shown as speed ({note})" for note in notes]
 

@@ -57,7 +57,7 @@ def draw_band(axes: "Axes", found: Point | None) -> None:
 
 
 def draw_floor(axes: "Axes", report: "Report", what: str) -> None:
-    found = [row.samples[what]["floor"] for row in report.rows if row.samples and what in row.samples]
+    found = [row.samples.distances[what].floor for row in report.rows if row.samples and what in row.samples.distances]
     if found and what not in UNITS:
         axes.axhline(found[0], color=GREY, linestyle=":", linewidth=1.2, label="real against real")
 

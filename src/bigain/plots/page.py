@@ -168,7 +168,7 @@ def verdict(rows: Sequence[Row]) -> str:
 
 
 def likeness(rows: Sequence[Row]) -> str:
-    found = counted(row.samples["n"] for row in rows if row.samples)
+    found = counted(row.samples.n for row in rows if row.samples)
     return (
         f"Look at the same seeds below ({found} a setting). SSIM against the uncompressed images says how different "
         "they are, not how good: another image may be as good. A Fréchet distance would judge that, but with so few "

@@ -41,8 +41,7 @@ def looks(report: "Report") -> dict[str, Look]:
 def measured(report: "Report") -> list[str]:
     """What curves can show of a report: shares, and distances to real images."""
     shares = [what for what in UNITS if any(point(row, what) for row in report.rows)]
-    samples = [item for row in report.rows for item in (row.samples or {}).items()]
-    return shares + list(dict.fromkeys(key for key, value in samples if isinstance(value, dict) and "floor" in value))
+    return shares + list(dict.fromkeys(name for row in report.rows if row.samples for name in row.samples.distances))
 
 
 def point(row: "Row", what: str) -> Point | None:
@@ -50,8 +49,8 @@ def point(row: "Row", what: str) -> Point | None:
     if what in UNITS:
         share = row.accuracy if what == "accuracy" else row.ranking
         return share and Point(100 * share.value, 100 * share.low, 100 * share.high, share.n)
-    found = (row.samples or {}).get(what)
-    return found and Point(found["value"], found["value"] - found["error"], found["value"] + found["error"], found["n"])
+    found = row.samples.distances.get(what) if row.samples else None
+    return found and Point(found.value, found.value - found.error, found.value + found.error, found.n)
 
 
 def check_measure(report: "Report", what: str) -> None:

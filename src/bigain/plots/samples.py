@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @styled
 def spectra(report: "Report") -> "Figure":
     """Which frequencies do generated images lack, or have too much of? One panel a method."""
-    rows = [row for row in report.rows if row.samples and "real_spectrum" in row.samples]
+    rows = [row for row in report.rows if row.samples and row.samples.spectra]
     if not rows:
         raise NothingToDrawError(f"{report.title!r} has no spectra; the task generate measures them")
     dense, look = uncompressed(report), looks(report)
@@ -32,7 +32,7 @@ def spectra(report: "Report") -> "Figure":
     words = caption(
         report,
         "0 dB: as much as in real images. In the legends: root mean square, dB",
-        counted(row.samples["n"] for row in rows if row.samples),
+        counted(row.samples.n for row in rows if row.samples),
     )
     title = f"{report.title}: power of generated against real images"
     figure = new_figure(0.9 + 2.3 * max(across, 2), 1.4 + 2.0 * down, title, words)
@@ -62,11 +62,13 @@ def spectra(report: "Report") -> "Figure":
 
 def draw_spectrum(axes: "Axes", row: "Row", label: str, **style: Any) -> None:
     """The rings over which the spectral distance is taken: above zero, up to half a cycle a pixel."""
-    found: Any = row.samples
-    frequency = np.array(found["spectrum"]["frequency"])
+    if row.samples is None or row.samples.spectra is None:
+        return
+    found = row.samples.spectra
+    frequency = np.array(found.frequency)
     rings = (frequency > 0) & (frequency <= 0.5)
-    difference = np.array(found["spectrum"]["decibels"]) - np.array(found["real_spectrum"])
-    axes.plot(frequency[rings], difference[rings], label=f"{label}: {found['spectral_distance']:.2f}", **style)
+    difference = np.array(found.decibels) - np.array(found.real)
+    axes.plot(frequency[rings], difference[rings], label=f"{label}: {found.distance:.2f}", **style)
 
 
 @styled
