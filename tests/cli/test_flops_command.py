@@ -5,7 +5,7 @@ from diffusers import UNet2DConditionModel
 
 from bigain import spec
 from bigain.bench.flops import MAIN
-from bigain.cli.flops import parse_size
+from bigain.cli.options import parse_size
 from helpers.commands import run, run_json
 from helpers.models import SD
 

@@ -94,8 +94,8 @@ def to_bytes(array: np.ndarray) -> np.ndarray:
         return array.astype(np.uint8) * 255
     if not np.issubdtype(array.dtype, np.floating):
         raise ValueError(
-            f"an array must be uint8, or floats in [0, 1], got {array.dtype} {array.shape}; convert values from 0 to 255 "
-            "to uint8"
+            f"an array must be uint8, or floats in [0, 1], got {array.dtype} {array.shape}; convert values of "
+            "0 to 255 to uint8"
         )
     if not np.isfinite(array).all():
         raise ValueError(f"an array of floats must be in [0, 1], got NaN or infinite values in {array.shape}")

@@ -6,9 +6,22 @@ from typing import Annotated, Any
 import typer
 
 from bigain.cli.console import err, out, print_json, say, warn
-from bigain.cli.flops import parse_size
 from bigain.cli.main import EXPERIMENTS, app, examples
-from bigain.cli.options import COMPRESSION, MACHINE, OUTPUT, Device, Reuse, Threads, Where, json_of, names_of, words
+from bigain.cli.options import (
+    COMPRESSION,
+    MACHINE,
+    OUTPUT,
+    Architecture,
+    Device,
+    Latent,
+    Reuse,
+    Threads,
+    Where,
+    json_of,
+    names_of,
+    parse_size,
+    words,
+)
 
 
 @app.command(
@@ -19,17 +32,8 @@ from bigain.cli.options import COMPRESSION, MACHINE, OUTPUT, Device, Reuse, Thre
     ),
 )
 def bench(
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="An architecture (random weights), a bundled model, a folder or a Hub model ID.",
-            autocompletion=names_of("architectures"),
-        ),
-    ] = "sd2",
-    latent: Annotated[
-        str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 96x96; the model's own by default.")
-    ] = None,
+    model: Architecture = "sd2",
+    latent: Latent = None,
     batch: Annotated[int, typer.Option(metavar="N", min=1, help="Samples in a step.")] = 1,
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Times that each operator runs.")] = 7,
     operator: Annotated[
@@ -85,7 +89,7 @@ def bench(
     from bigain.models.named import ARCHITECTURES
     from bigain.zoo.catalog import locate
 
-    size = parse_size(latent) if latent else None
+    size = parse_size(latent)
     if model not in ARCHITECTURES:
         locate(model)
     for text in operator or ():

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from bigain.cli.console import cell, out, print_json
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import Operator, Reuse, Where, json_of, names_of
+from bigain.cli.options import Architecture, Latent, Operator, Reuse, Where, json_of, parse_size
 from bigain.registry import NONE
 
 if TYPE_CHECKING:
@@ -22,20 +21,11 @@ if TYPE_CHECKING:
     ),
 )
 def flops(
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="An architecture (`bigain list architectures`), a bundled model or a folder with a diffusers model.",
-            autocompletion=names_of("architectures"),
-        ),
-    ] = "sd2",
+    model: Architecture = "sd2",
     operator: Operator = None,
     where: Where = None,
     reuse: Reuse = None,
-    latent: Annotated[
-        str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 64x64; the model's own by default.")
-    ] = None,
+    latent: Latent = None,
     as_json: Annotated[bool, json_of("a list of {model, operator, reuse, where, latent, gflops, saved}")] = False,
 ) -> None:
     """Count the FLOPs of one forward pass; no weights are needed.
@@ -48,7 +38,7 @@ def flops(
 
     if reuse and not operator:
         raise ValueError("--reuse needs --operator; without one the table has both where it matters")
-    size = parse_size(latent) if latent else None
+    size = parse_size(latent)
     if model in bundled():
         locate(model)
     else:
@@ -88,11 +78,3 @@ def row_of(model: str, cost: "Cost", latent: str) -> dict[str, Any]:
     )
     asked = {"model": model, **{key: values[key] for key in ("operator", "reuse", "where")}}
     return {**asked, "latent": latent, "gflops": cost.flops / 1e9, "saved": cost.saved}
-
-
-def parse_size(text: str) -> tuple[int, int]:
-    """`48x80` -> (48, 80)."""
-    height, _, width = text.partition("x")
-    if not (height.isdigit() and width.isdigit()) or 0 in (int(height), int(width)):
-        raise ValueError(f"size must be HEIGHTxWIDTH, like 64x64, got {text!r}")
-    return int(height), int(width)

@@ -16,8 +16,8 @@ COMPRESSION, SAMPLING, OUTPUT, MACHINE = "Compression", "Sampling", "Output", "M
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
-def names_of(shelf: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """A completion: the names on a shelf, with their lines; those of files given to --load are among them."""
+def names_of(what: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """A completion: all names of a kind with their lines, those of files given to --load among them."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         from bigain.plugins import load_file
@@ -25,7 +25,7 @@ def names_of(shelf: str) -> Callable[[typer.Context, str], list[tuple[str, str]]
         with suppress(ValueError, OSError):  # said when the command runs
             for path in ctx.find_root().params.get("load") or ():
                 load_file(path)
-        found = CATALOG[shelf]().items()
+        found = CATALOG[what]().items()
         return [(name, shorten(line, 70, placeholder=" …")) for name, line in found if name.startswith(incomplete)]
 
     return complete
@@ -70,6 +70,17 @@ Model = Annotated[
         help="A bundled model, a folder or a Hub model ID (owner/name).",
         autocompletion=names_of("models"),
     ),
+]
+Architecture = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="An architecture (`bigain list architectures`), a bundled model or a diffusers model's folder.",
+        autocompletion=names_of("architectures"),
+    ),
+]
+Latent = Annotated[
+    str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 96x96; the model's own by default.")
 ]
 Operator = Annotated[
     str | None,
@@ -133,6 +144,16 @@ Threads = Annotated[
 RunFolder = Annotated[
     Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write; runs/NAME by default.")
 ]
+
+
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """`48x80` -> (48, 80)."""
+    if text is None:
+        return None
+    height, _, width = text.partition("x")
+    if not (height.isdigit() and width.isdigit()) or 0 in (int(height), int(width)):
+        raise ValueError(f"--latent must be HEIGHTxWIDTH, like 64x64, got {text!r}")
+    return int(height), int(width)
 
 
 def json_of(shape: str, panel: str | None = None) -> Any:

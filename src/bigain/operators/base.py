@@ -87,7 +87,7 @@ def no_operator(value: Any) -> str:
     """What to say of something that is no operator."""
     if any(value is cls for cls in OPERATORS.values()):
         return f"operator must be an instance, such as {value.__name__}(…) or its text, got the class {value.__name__}"
-    return f"operator must be an operator or its text, got {value!r}"
+    return f"operator must be an instance or its text, got {value!r}"
 
 
 def literal(value: Any) -> Any:

@@ -46,14 +46,14 @@ class KVDownsample:
         return pool(call.grid, self.factor, (start * share + end * (1 - share)).view(-1, 1, 1))
 
 
-@OPERATORS.register("todo")
 @dataclass(frozen=True)
-class ToDo:
-    """Token down-sampling (Smith et al., 2024): keys and values from the nearest token of a coarser grid."""
+class Pooling:
+    """What the two ends of IE-KVD share."""
 
     data_dependent: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
     reduces_queries: ClassVar[bool] = False
+    nearest: ClassVar[float]
 
     factor: int = 2
 
@@ -62,26 +62,23 @@ class ToDo:
         check_factor(self.factor)
 
     def plan(self, x: Tensor, call: Call) -> Pooled | Identity:
-        return pool(call.grid, self.factor, 1.0)
+        return pool(call.grid, self.factor, self.nearest)
+
+
+@OPERATORS.register("todo")
+@dataclass(frozen=True)
+class ToDo(Pooling):
+    """Token down-sampling (Smith et al., 2024): keys and values from the nearest token of a coarser grid."""
+
+    nearest = 1.0
 
 
 @OPERATORS.register("avg_pool")
 @dataclass(frozen=True)
-class AvgPool:
+class AvgPool(Pooling):
     """Keys and values averaged over each cell of a coarser grid."""
 
-    data_dependent: ClassVar[bool] = False
-    stochastic: ClassVar[bool] = False
-    reduces_queries: ClassVar[bool] = False
-
-    factor: int = 2
-
-    def __post_init__(self) -> None:
-        plain_fields(self)
-        check_factor(self.factor)
-
-    def plan(self, x: Tensor, call: Call) -> Pooled | Identity:
-        return pool(call.grid, self.factor, 0.0)
+    nearest = 0.0
 
 
 def pool(grid: Grid, factor: int, alpha: Tensor | float) -> Pooled | Identity:
