@@ -1,6 +1,7 @@
 """What a forward pass costs: floating-point operations, counted on the meta device."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from bigain.compression import Compression, compress
 from bigain.defaults import TEXT_TOKENS
 from bigain.loading import load_denoiser
 from bigain.models.architectures import build_meta, example_inputs, meta_copy
+from bigain.models.rows import RowGroups, same_input
 from bigain.models.site import native_size
 from bigain.zoo.catalog import bundled
 
@@ -74,6 +76,24 @@ def count_flops(
     if compression is None:
         return counted(model, inputs)
     with compress(model, compression):
+        return counted(model, inputs)
+
+
+@torch.no_grad()
+def group_flops(
+    model: nn.Module,
+    compressions: Sequence[Compression],
+    rows: int,
+    *,
+    latent: tuple[int, int] | None = None,
+    text_tokens: int = TEXT_TOKENS,
+) -> int:
+    """FLOPs of one forward pass of `rows` conditions on the same noisy input, such as the classes of a trial."""
+    inputs = example_inputs(model, latent, rows, text_tokens)
+    same = RowGroups(torch.zeros(rows, dtype=torch.int64, device="meta"), 1)
+    with ExitStack() as stack, same_input(same):
+        for compression in compressions:
+            stack.enter_context(compress(model, compression))
         return counted(model, inputs)
 
 

@@ -31,7 +31,7 @@ from bigain.classify.trials import (
 )
 from bigain.denoisers.base import LOSSES, Denoiser, Loss, as_denoiser
 from bigain.denoisers.prompts import PromptTable, can_remember
-from bigain.models.probe import shares_inputs
+from bigain.models.probe import reads_text, shares_inputs
 from bigain.models.rows import RowGroups, same_input
 from bigain.registry import miss
 from bigain.seeds import hashed
@@ -131,7 +131,7 @@ class DiffusionClassifier:
 
     def _stream(self, waiting: Iterator[tuple[int, Tensor]]) -> Iterator[tuple[int, Decision]]:
         # made anew for each call: an adapter may have been loaded since
-        self._table = PromptTable(self.denoiser.network, self.condition) if self.remember_prompts else None
+        self._table = PromptTable(self.denoiser.network, self.condition) if self._remembers() else None
         active: list[Active] = []
         while True:
             rows = sum(len(a.wanted or ()) * len(a.state.alive) for a in active)
@@ -182,6 +182,10 @@ class DiffusionClassifier:
     @property
     def num_train_timesteps(self) -> int:
         return self.denoiser.schedule.num_train_timesteps
+
+    def _remembers(self) -> bool:
+        """Whether prompts are projected once; not where something attached needs the text itself."""
+        return self.remember_prompts and not reads_text(self.denoiser.network)
 
     def _start(self, number: int, image: Any) -> Active:
         pixels = to_tensor(image, self.denoiser.image_spec)

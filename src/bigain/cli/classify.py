@@ -9,6 +9,7 @@ from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import (
     OUTPUT,
     Classes,
+    Correct,
     Device,
     Groups,
     Model,
@@ -45,6 +46,7 @@ def classify(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
+    correct: Correct = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -107,7 +109,7 @@ def classify(
     from bigain.commands.request import ClassifyRequest, CompressionOptions
     from bigain.data.images import find_images
 
-    compression = CompressionOptions(operator, where, reuse, groups)
+    compression = CompressionOptions(operator, where, reuse, groups, correct)
     request = ClassifyRequest(model, classes, prompts, compression, policy, timesteps, seed, device)
     output = Output(file, resume, as_json, top)
     output.check()

@@ -105,6 +105,15 @@ Groups = Annotated[
         rich_help_panel=COMPRESSION,
     ),
 ]
+Correct = Annotated[
+    bool | None,
+    typer.Option(
+        "--correct/--no-correct",
+        metavar="",
+        help="Remove the error that all classes of a trial share; the default of classify with --groups input.",
+        rich_help_panel=COMPRESSION,
+    ),
+]
 Reuse = Annotated[
     str | None,
     typer.Option(

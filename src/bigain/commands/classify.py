@@ -7,7 +7,7 @@ from typing import Any
 
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
-from bigain.commands.request import ClassifyRequest, attached, given_names, model_names, parse_timesteps
+from bigain.commands.request import CORRECT, ClassifyRequest, attached, given_names, model_names, parse_timesteps
 from bigain.commands.results import Result
 from bigain.experiments.subjects import by_folder
 from bigain.loading import best_dtype, load_denoiser
@@ -24,7 +24,7 @@ def classify_each(
     classifier = DiffusionClassifier(
         denoiser, names, request.policy, prompts=request.prompts, timesteps=timesteps, seed=request.seed
     )
-    with attached(denoiser, request.compression, groups="input"):
+    with attached(denoiser, request.compression, groups="input", correct=CORRECT):
         yield from classify_files(classifier, images, unreadable)
 
 

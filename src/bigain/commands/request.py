@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bigain.denoisers.base import Denoiser
 
 GROUPS: dict[str | None, str | None] = {"input": "input", NONE: None}
+CORRECT = True  # of `bigain classify`: nearly all decisions stay as they were (docs/correction.md)
 OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -29,31 +30,33 @@ class CompressionOptions:
     where: str | None = None
     reuse: Any = None
     groups: str | None = None
+    correct: bool | None = None
 
     def check(self) -> None:
         """Raise for words that cannot be meant; no model is needed."""
         if self.groups not in (None, *GROUPS):
             raise ValueError(f"--groups must be input (rows with the same noisy input) or none, got {self.groups}")
-        options = {"where": self.where, "reuse": self.reuse, "groups": self.groups}
+        options = {"where": self.where, "reuse": self.reuse, "groups": self.groups, "correct": self.correct}
         given = [name for name, value in options.items() if value is not None]
         if given and self.name is None:
             raise ValueError(f"--{given[0]} needs --operator; name the operator to attach")
         if given or self.operator is not None:
-            self.compression()
+            self.compression("input")
 
     @property
     def name(self) -> str | None:
         """The operator to attach, or None for none."""
         return None if self.operator is None or self.operator.strip() == NONE else self.operator
 
-    def compression(self, groups: str | None = None) -> "Compression | None":
-        """What is asked for, if anything; `groups` where nothing is said of them."""
+    def compression(self, groups: str | None = None, correct: bool = False) -> "Compression | None":
+        """What is asked for, if anything; `groups` and `correct` where nothing is said of them."""
         if self.name is None:
             return None
         from bigain.compression.setting import Compression
 
         shared: Any = groups if self.groups is None else GROUPS[self.groups]
-        return Compression(self.name, self.where, self.reuse, shared)
+        wanted = (correct and shared is not None) if self.correct is None else self.correct
+        return Compression(self.name, self.where, self.reuse, shared, wanted)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class ClassifyRequest:
         """All that decides the results, in one way of writing each."""
         from bigain.classify.policies import parse_policy
 
-        place, compression = locate(self.model), self.compression.compression("input")
+        place, compression = locate(self.model), self.compression.compression("input", CORRECT)
         attached = {"operator": None} if compression is None else compression.as_dict()
         return {
             "bigain": version("bigain"),
@@ -152,11 +155,11 @@ def model_names(denoiser: "Denoiser", given: list[str] | None) -> list[str | int
 
 
 def attached(
-    denoiser: "Denoiser", options: CompressionOptions, groups: str | None = None
+    denoiser: "Denoiser", options: CompressionOptions, groups: str | None = None, correct: bool = False
 ) -> AbstractContextManager[Any]:
-    """The operator that is asked for, if any, for a while; `groups` where nothing is said of them."""
+    """The operator that is asked for, if any, for a while; `groups` and `correct` where nothing is said of them."""
     options.check()
-    compression = options.compression(groups)
+    compression = options.compression(groups, correct)
     if compression is None:
         return nullcontext()
     from bigain.compression import compress

@@ -100,6 +100,7 @@ def compress(
     where: Sites = None,
     reuse: Literal["stage"] | None = None,
     groups: Groups = None,
+    correct: bool = False,
 ) -> Handle:
     """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator, or with "none".
 
@@ -109,11 +110,13 @@ def compress(
     plan, `groups="cfg"` rows i and i + B/2, which are the two halves of classifier-free guidance, and
     `groups="input"` rows with the same noisy input: the classes of a trial, the two halves in `bigain generate` (other
     callers say so with `models.rows.same_input`; rows of which nothing is said have each their own plan).
-    All four together are one object, `Compression(operator, where, reuse, groups)`, which may be given instead.
+    `correct=True` takes the error that compression makes on the mean row of a group out of all its rows: next to all
+    decisions of a classifier stay as they were, for one dense and one compressed row more a group. All of it together
+    is one object, `Compression(operator, where, reuse, groups, correct)`, which may be given instead.
     """
     model = find_model(model_or_pipeline)
     family = family_of(model)
-    compression = as_compression(operator, where, reuse, groups)
+    compression = as_compression(operator, where, reuse, groups, correct)
     chosen = sites(model, compression.where)
     if isinstance(compression.operator, Nothing):  # a handle like any other, of a probe that is put on no model
         attachment = Attachment(compression, Probe(model, family), "")
@@ -133,15 +136,19 @@ def compress(
         probe.attached_in.add(threading.get_ident())
         probe.counting = probe.counting or compression.operator.stochastic
         probe.shares_inputs = probe.shares_inputs or compression.groups == "input"
+        probe.reads_text = probe.reads_text or (compression.correct and any(site.kind == "cross" for site in chosen))
         attachment.switch(on=True)
     forget_compiled()
     return Handle(model, attachment, hooks)
 
 
-def as_compression(operator: Operator | Compression | str, where: Sites, reuse: Any, groups: Any) -> Compression:
+def as_compression(
+    operator: Operator | Compression | str, where: Sites, reuse: Any, groups: Any, correct: Any
+) -> Compression:
     if not isinstance(operator, Compression):
-        return Compression(operator, where, reuse, groups)
-    given = [name for name, value in (("where", where), ("reuse", reuse), ("groups", groups)) if value is not None]
+        return Compression(operator, where, reuse, groups, correct)
+    options = {"where": where, "reuse": reuse, "groups": groups, "correct": correct or None}
+    given = [name for name, value in options.items() if value is not None]
     if given:
         raise TypeError(f"{given[0]}= must be part of the Compression, got both; use dataclasses.replace to change it")
     return operator

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from bigain.compression.correction import group_means
 from bigain.compression.setting import Compression
 from bigain.models.probe import BlockCall, ForwardState, Probe
 from bigain.models.rows import RowGroups
@@ -15,7 +16,6 @@ from bigain.operators.base import Call, Operator
 from bigain.tokens.constants import arange
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Plan, expand_plan
-from bigain.tokens.precision import sum_dtype
 
 
 class SiteEvent(NamedTuple):
@@ -42,6 +42,7 @@ class Attachment:
         self.operator: Operator = compression.operator
         self.reuse = compression.reuse
         self.groups = compression.groups
+        self.correct = compression.correct
         self.probe = probe
         self.key = key
         self.removed = False
@@ -67,7 +68,7 @@ class Attachment:
         if tokens.shape[1] != block.grid.tokens:
             raise RuntimeError(f"{hook.site.name} got {tokens.shape[1]} tokens, but its grid is {block.grid}")
         x, call = tokens.detach(), self.call(hook, block, tokens.shape[0])
-        row_groups = self.row_groups(x, block.state)
+        row_groups = self.row_groups(x, block.state) if self.operator.data_dependent else None
         if row_groups is None:
             plans[key] = self.operator.plan(x, call)
             return plans[key], True
@@ -98,8 +99,8 @@ class Attachment:
         return Call(block.grid, state.t, key, hook.number, member)
 
     def row_groups(self, x: Tensor, state: ForwardState) -> RowGroups | None:
-        """Which rows share a plan, or None where each has its own."""
-        if self.groups is None or not self.operator.data_dependent:
+        """Which rows belong together, or None where each stands for itself."""
+        if self.groups is None:
             return None
         if self.groups == "input":
             if state.row_groups is not None and state.row_groups.rows.shape[0] != x.shape[0]:
@@ -128,17 +129,6 @@ class Attachment:
                 'have the same noisy input. For the two halves of a pipeline\'s guidance take groups="cfg"',
                 stacklevel=2,
             )
-
-
-def group_means(x: Tensor, row_groups: RowGroups) -> Tensor:
-    """The mean of each group's planning rows: (B, N, C) -> (G, N, C)."""
-    wide = sum_dtype(x.dtype)
-    chosen = row_groups.planning_rows
-    weight = torch.ones(x.shape[0], dtype=wide, device=x.device) if chosen is None else chosen.to(wide)
-    weighted = x.to(wide) * weight.view(-1, 1, 1)
-    total = x.new_zeros((row_groups.inputs, *x.shape[1:]), dtype=wide).index_add(0, row_groups.rows, weighted)
-    size = torch.zeros(row_groups.inputs, dtype=wide, device=x.device).index_add(0, row_groups.rows, weight)
-    return (total / size.clamp_min(1).view(-1, 1, 1)).to(x.dtype)
 
 
 def group_call(call: Call, row_groups: RowGroups) -> Call:

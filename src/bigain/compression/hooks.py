@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from bigain.compression.attachment import Attachment
-from bigain.models.probe import ForwardState, Probe
+from bigain.compression.correction import Correction, group_means, join_plan
+from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
+from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site
 from bigain.tokens.grid import Grid
-from bigain.tokens.plans import Plan
+from bigain.tokens.plans import Identity, Plan
 
 
 class SiteTrace(NamedTuple):
@@ -23,6 +25,7 @@ class SiteTrace(NamedTuple):
     keys: int
     context: int  # tokens of the text that cross-attention looks at
     sharing: int  # rows of the batch for each plan that was made here; 0 if it was made elsewhere
+    means: float  # mean rows for each row of the batch, computed here for the correction
 
 
 class SiteHook:
@@ -66,50 +69,73 @@ class SiteHook:
         return None
 
     def before(self, module: Any, args: Any, kwargs: Any = None) -> Any:
-        self.local.plan = self.local.observed = None
+        self.local.plan = self.local.correction = self.local.observed = None
         block = self.probe.current()
         # without kwargs torch calls a hook that another thread is just putting on or taking off
         attachment = None if block is None or kwargs is None else self._acting(block.state)
         if attachment is None or block is None:
             return None
         x = args[0] if args else kwargs["hidden_states"]
-        if x.shape[:2] != block.x.shape[:2]:
-            raise RuntimeError(
-                f"{self.site.name} got {tuple(x.shape[:2])} rows and tokens of its block's {tuple(block.x.shape[:2])}; "
-                "a part of them (chunked feed-forward) cannot be compressed: switch chunking off, or leave the module "
-                "out with where="
-            )
+        self._check_input(x, block)
         if self.zero.device != x.device and not torch.compiler.is_compiling():
             self.number, self.zero = self.number.to(x.device), self.zero.to(x.device)
         observed = bool(attachment.observers) and not torch.compiler.is_compiling()
         if observed:
             attachment.notify("begin", self, block, x, None)
         plan, planned = attachment.plan(self, block, x)
-        self.local.plan = plan
         if observed:
             attachment.notify("planned", self, block, x, plan)
-        queries, context = plan.queries(x), plan.context(x)
-        new: dict[str, Any] = {}
+        groups = attachment.row_groups(x, block.state)
+        own = {key: value for key, value in kwargs.items() if key != "hidden_states"}
+        joined, correction = x, None
+        if attachment.correct and groups is not None and not isinstance(plan, Identity):
+            cell = block.state.next_cache(correction_of(attachment.key))
+            correction, joined, own = self._correction(module, groups, cell, x, own)
+            plan = plan if correction.dense is None else join_plan(plan, groups)
+        self.local.plan, self.local.correction = plan, correction
+        queries, context = plan.queries(joined), plan.context(joined)
         text = 0
         if self.site.kind == "self":
-            new = self._self_attention(module, kwargs, context, plan.key_bias(x))
+            own |= self._self_attention(module, own, context, plan.key_bias(joined))
         elif self.site.kind == "cross":
-            text = text_length(kwargs)
-            if kwargs.get("ip_adapter_masks") is not None and queries.shape[1] < x.shape[1]:
-                raise ValueError(
-                    f"{self.site.name} was given masks of an IP-Adapter, which merged tokens cannot follow; leave "
-                    '"cross" out of where\'s module='
-                )
+            text = text_length(own)
+            self._check_cross(own, queries.shape[1] < x.shape[1])
         keys = queries.shape[1] if context is None else context.shape[1]
-        row_groups = attachment.row_groups(x, block.state) if planned else None
-        sharing = (x.shape[0] // row_groups.inputs if row_groups else 1) if planned else 0
-        self.trace = SiteTrace(block.grid, x.shape[1], queries.shape[1], keys, text, sharing)
+        shared = x.shape[0] // groups.inputs if groups and attachment.operator.data_dependent else 1
+        means = joined.shape[0] / x.shape[0] - 1
+        self.trace = SiteTrace(block.grid, x.shape[1], queries.shape[1], keys, text, shared if planned else 0, means)
         if observed:
             self.local.observed = attachment, block, x
             attachment.notify("merged", self, block, x, plan)
-        if args:
-            return (queries, *args[1:]), {**kwargs, **new}
-        return args, {**kwargs, **new, "hidden_states": queries}
+        return (queries, *args[1:]), own
+
+    def _correction(
+        self, module: Any, groups: RowGroups, cell: SiteCache, x: Tensor, kwargs: dict[str, Any]
+    ) -> tuple[Correction, Tensor, dict[str, Any]]:
+        """The correction of this call, and its input and arguments, with the mean rows where it is made now."""
+        if cell.correction is not None:
+            return Correction(groups, cell, None), x, kwargs
+        means, own = group_means(x, groups), dict(kwargs)
+        if self.site.kind == "cross":
+            text = correctable_text(self.site.name, kwargs)
+            own["encoder_hidden_states"] = group_means(text, groups)
+            kwargs = {**kwargs, "encoder_hidden_states": torch.cat([text, own["encoder_hidden_states"]])}
+        return Correction(groups, cell, module.forward(means, **own)), torch.cat([x, means]), kwargs
+
+    def _check_input(self, x: Tensor, block: BlockCall) -> None:
+        if x.shape[:2] != block.x.shape[:2]:
+            raise RuntimeError(
+                f"{self.site.name} got {tuple(x.shape[:2])} rows and tokens of its block's {tuple(block.x.shape[:2])}; "
+                "a part of them (chunked feed-forward) cannot be compressed: switch chunking off, or leave the module "
+                "out with where="
+            )
+
+    def _check_cross(self, kwargs: dict[str, Any], shorter: bool) -> None:
+        if kwargs.get("ip_adapter_masks") is not None and shorter:
+            raise ValueError(
+                f"{self.site.name} was given masks of an IP-Adapter, which merged tokens cannot follow; leave "
+                '"cross" out of where\'s module='
+            )
 
     def _self_attention(
         self, module: Any, kwargs: dict[str, Any], context: Tensor | None, bias: Tensor | None
@@ -129,16 +155,33 @@ class SiteHook:
 
     def after(self, module: nn.Module, args: Any, output: Any) -> Any:
         plan: Plan | None = getattr(self.local, "plan", None)
-        self.local.plan = None
         if plan is None:
             return None
+        correction: Correction | None = self.local.correction
+        self.local.plan = self.local.correction = None
         if torch.compiler.is_compiling() or getattr(self.local, "observed", None) is None:
-            return plan.unmerge(output)
+            return unmerged(plan, correction, output)
         (attachment, block, x), self.local.observed = self.local.observed, None
         attachment.notify("computed", self, block, x, plan)
-        whole = plan.unmerge(output)
+        whole = unmerged(plan, correction, output)
         attachment.notify("unmerged", self, block, x, plan)
         return whole
+
+
+def unmerged(plan: Plan, correction: Correction | None, output: Tensor) -> Tensor:
+    whole = plan.unmerge(output)
+    return whole if correction is None else correction.apply(whole)
+
+
+def correctable_text(name: str, kwargs: dict[str, Any]) -> Tensor:
+    """The text that cross-attention gets, if its mean over a group means something: (B, L, C)."""
+    text = kwargs.get("encoder_hidden_states")
+    if not isinstance(text, Tensor) or not text.is_floating_point() or kwargs.get("attention_mask") is not None:
+        raise ValueError(
+            f'{name} gets masked text or the images of an IP-Adapter, which have no mean over a group; leave "cross" '
+            "out of where's module=, or set correct=False"
+        )
+    return text
 
 
 def check_processor(name: str, attention: Any) -> None:

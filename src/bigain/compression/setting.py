@@ -23,15 +23,22 @@ class Compression:
     where: Any = None  # a Where; text or a function of a Site may be given
     reuse: Literal["stage"] | None = None
     groups: Groups = None
+    correct: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operator", as_operator(self.operator))
         object.__setattr__(self, "where", as_where(self.where))
         check_reuse(self.reuse)
         object.__setattr__(self, "groups", as_groups(self.groups))
+        check_correct(self.correct, self.groups)
 
     def __str__(self) -> str:
-        shown = [("where", self.where.spec()), ("reuse", self.reuse), ("groups", self.groups)]
+        shown = [
+            ("where", self.where.spec()),
+            ("reuse", self.reuse),
+            ("groups", self.groups),
+            ("correct", self.correct or None),
+        ]
         return " ".join([spec(self.operator), *(f"{name}={value!r}" for name, value in shown if value is not None)])
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,6 +48,7 @@ class Compression:
             "where": self.where.spec(),
             "reuse": self.reuse,
             "groups": self.groups,
+            **({"correct": True} if self.correct else {}),  # records from before it existed do not have it
         }
 
     def identity(self) -> dict[str, Any]:
@@ -78,3 +86,13 @@ def as_groups(groups: Any) -> Groups:
     if rows is None or rows < 1:
         raise ValueError(f'groups must be None, a number of rows of at least 1, "cfg" or "input", got {groups!r}')
     return rows
+
+
+def check_correct(correct: object, groups: Groups) -> None:
+    if type(correct) is not bool:
+        raise TypeError(f"correct must be True or False, got {correct!r}")
+    if correct and groups in (None, 1):
+        raise ValueError(
+            f'correct=True needs groups of two rows or more, got groups={groups!r}; take groups="input" with '
+            'DiffusionClassifier, groups="cfg" in a pipeline, or an int of at least 2'
+        )

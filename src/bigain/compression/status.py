@@ -52,6 +52,7 @@ def site_status(site: Site, operator: Operator, trace: Any) -> SiteStatus:
         return SiteStatus(site.name, None, 0, 0, 0, 0, 0, ran=False)
     before = site_flops(site, trace.tokens, trace.context or trace.tokens)
     after = site_flops(site, trace.queries, trace.context or trace.keys)
+    after = round(after + trace.means * (after + before))  # each mean row once compressed, once dense
     if trace.sharing:
         after += plan_flops(operator, trace.grid, channels(site)) // trace.sharing
     return SiteStatus(site.name, trace.grid, trace.tokens, trace.queries, trace.keys, before, after, ran=True)

@@ -1,5 +1,6 @@
 """What is measured of a setting once its images are there: cost, distances, similarity to the uncompressed images."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from bigain.bench.flops import count_flops
+from bigain.bench.flops import count_flops, group_flops
 from bigain.classify.images import to_tensors
 from bigain.defaults import TEXT_TOKENS
 from bigain.experiments.experiment import Setting
@@ -47,8 +48,18 @@ class Evaluator:
         if "tokens" not in known:
             for name, value in setting_cost(self.network, setting, self.run.denoiser.text_tokens).items():
                 self.run.store.add_measure(number, name, value)
+        if "classify" in setting.tasks and "decision_flops" not in known:
+            self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
         if "generate" in setting.tasks and self.unfinished(setting, known.get("samples")):
             self.run.store.add_measure(number, "samples", self.samples(setting).as_json())
+
+    def decision_flops(self, setting: Setting) -> float:
+        """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
+        rows = list(self.run.store.decisions(self.run.ids[setting.label]).values())
+        trials = Counter(k for row in rows if row.errors is not None for k in (~np.isnan(row.errors)).sum(0).tolist())
+        tokens = self.run.denoiser.text_tokens
+        cost = {k: group_flops(self.network, setting.attach, k, text_tokens=tokens) for k in trials}
+        return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
 
     def unfinished(self, setting: Setting, samples: dict[str, Any] | None) -> bool:
         """Whether the samples were not measured yet, or before there was an uncompressed model to compare them with."""
@@ -94,7 +105,7 @@ class Evaluator:
     def uncompressed(self) -> Setting | None:
         """The setting with nothing attached that generates, if there is one."""
         settings = self.run.experiment.settings
-        return next((s for s in settings if not s.attach and "generate" in s.tasks), None)
+        return next((s for s in settings if s.dense and "generate" in s.tasks), None)
 
     def images(self, setting: Setting) -> Tensor:
         """All images of a setting, read from their files: (n, c, s, s)."""
@@ -123,7 +134,7 @@ class Evaluator:
 
 def setting_cost(network: nn.Module, setting: Setting, text_tokens: int = TEXT_TOKENS) -> dict[str, Any]:
     """FLOPs of one forward pass of one sample; tokens, queries and keys at the compressed sites, each kind once."""
-    alone = replace(setting, attach=tuple(replace(part, groups=None) for part in setting.attach))
+    alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
     with attached(network, alone) as handles:
         flops = count_flops(network, text_tokens=text_tokens)
         rows = [row for handle in handles for row in handle.status() if row.ran]

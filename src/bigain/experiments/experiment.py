@@ -17,7 +17,8 @@ from bigain.registry import miss
 
 TASKS = ("classify", "generate")
 OWN = ("rows", "load", "generate", "paper", "tasks")  # keys whose values are not taken as they are
-OF_ROW = ("name", "operator", "attach", "where", "reuse", "groups", "n", "tasks")
+OF_ATTACH = tuple(f.name for f in fields(Compression))
+OF_ROW = ("name", "attach", "n", "tasks", "policy", "num_inference_steps", *OF_ATTACH)
 BRACES = re.compile(r"{(\w+)}")
 
 
@@ -30,6 +31,19 @@ class Setting:
     attach: tuple[Compression, ...]
     n: int
     tasks: tuple[str, ...]
+    policy: str | None = None  # instead of the experiment's
+    num_inference_steps: int | None = None  # instead of those of [generate]
+
+    def identity(self) -> list[dict[str, Any]]:
+        """What decides the results of this row."""
+        own = {"policy": self.policy, "num_inference_steps": self.num_inference_steps}
+        own = {key: value for key, value in own.items() if value is not None}
+        return [part.identity() for part in self.attach] + ([own] if own else [])
+
+    @property
+    def dense(self) -> bool:
+        """Whether this is the uncompressed model as the experiment runs it."""
+        return not self.identity()
 
     @property
     def label(self) -> str:
@@ -47,8 +61,8 @@ class Generation:
     scheduler: str | None = None
     features: str | None = None  # network of the Fréchet distance
 
-    def sampling(self, seed: int) -> Sampling:
-        return Sampling(self.num_inference_steps, self.guidance_scale, self.scheduler, seed)
+    def sampling(self, seed: int, num_inference_steps: int | None = None) -> Sampling:
+        return Sampling(num_inference_steps or self.num_inference_steps, self.guidance_scale, self.scheduler, seed)
 
 
 @dataclass(frozen=True)
@@ -185,28 +199,46 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
         raise ValueError(f"a row must have either operator or attach, got {row}")
     if "attach" in row and not (row["attach"] and tables(row["attach"]) and row.get("name")):
         raise ValueError(f"attach must be a list of tables with an operator each, in a row with a name, got {row}")
-    parts = row.get("attach") or [{key: row[key] for key in ("operator", "where", "reuse", "groups") if key in row}]
-    used = {name for part in parts for value in part.values() for name in BRACES.findall(str(value))}
+    parts = row.get("attach") or [{key: row[key] for key in OF_ATTACH if key in row}]
+    texts = [*(value for part in parts for value in part.values()), row.get("policy", "")]
+    used = {name for value in texts for name in BRACES.findall(str(value))}
     if used != set(swept):
         raise ValueError(f"row {row.get('name', parts[0])!r} sweeps {sorted(swept)} but its braces are {sorted(used)}")
     for values in itertools.product(*swept.values()):
         chosen = dict(zip(swept, values, strict=True))
         attach = tuple(made for part in parts if (made := attachment(part, chosen)) is not None)
         name = row.get("name") or row["operator"]
-        yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)))
+        policy, steps = row_policy(row, chosen), row.get("num_inference_steps")
+        yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), policy, steps)
+
+
+def row_policy(row: dict[str, Any], values: dict[str, Any]) -> str | None:
+    if type(row.get("num_inference_steps", 1)) is not int or row.get("num_inference_steps", 1) < 1:
+        raise ValueError(f"num_inference_steps must be an int of at least 1, got {row['num_inference_steps']!r}")
+    if "policy" not in row:
+        return None
+    if not isinstance(row["policy"], str):
+        raise ValueError(f"policy must be a text, got {row['policy']!r}")
+    text = filled(row["policy"], values)
+    parse_policy(text)
+    return text
+
+
+def filled(text: str, values: dict[str, Any]) -> str:
+    """A text with its braces replaced by values."""
+    return BRACES.sub(lambda match: str(values[match[1]]), text)
 
 
 def attachment(part: dict[str, Any], values: dict[str, Any]) -> Compression | None:
-    check_keys("key of attach", part, ("operator", "where", "reuse", "groups"))
+    check_keys("key of attach", part, OF_ATTACH)
     if not isinstance(part.get("operator"), str):
         raise ValueError(f"an operator must be a text, such as 'todo(factor=2)', got {part}")
     if not isinstance(part.get("where", ""), str):
         raise ValueError(f"where must be a text, such as \"part='down'\", got {part['where']!r}")
-    filled = {
-        key: BRACES.sub(lambda match: str(values[match[1]]), value) if isinstance(value, str) else value
-        for key, value in part.items()
+    known: dict[str, Any] = {
+        key: filled(value, values) if isinstance(value, str) else value for key, value in part.items()
     }
-    return None if filled["operator"] == "none" else Compression(**filled)  # type: ignore[arg-type]
+    return None if known["operator"] == "none" else Compression(**known)
 
 
 def tables(found: Any) -> bool:

@@ -40,6 +40,8 @@ class Row:
     speed_note: str | None = None  # why there is no speed though there are times
     flops: int | None = None
     saved: float | None = None
+    decision_flops: float | None = None  # mean over images, of all evaluations
+    decision_saved: float | None = None
     tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
     samples: Samples | None = None
     samples_note: str | None = None  # what is wrong with the generated images, so that distances mean nothing
@@ -91,7 +93,7 @@ def read_report(place: Path, against: str | None = None, idle: bool = False) -> 
 def make_report(
     meta: dict[str, Any], found: Specs, known: dict[str, "Found"], against: str | None, no_speed: str | None
 ) -> Report:
-    dense = next((label for _, label, spec in found if not spec["attach"]), None)
+    dense = next((label for _, label, spec in found if is_dense(spec)), None)
     references = {label: dense for _, label, _ in found} if against is None else partners(found, against)
     rows = [
         make_row(label, spec, known[label], known.get(references[label] or ""), known.get(dense or ""))
@@ -103,6 +105,11 @@ def make_report(
         meta["title"], meta["about"], meta["experiment"], meta["sessions"], rows, examples, dense,
         against or "uncompressed",
     )  # fmt: skip
+
+
+def is_dense(spec: dict[str, Any]) -> bool:
+    """Whether a row is the uncompressed model as the experiment runs it."""
+    return not spec["attach"] and "policy" not in spec and "num_inference_steps" not in spec
 
 
 def untimed(row: Row, reason: str | None) -> Row:
@@ -165,6 +172,10 @@ def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, 
     row |= {"samples": own.samples, "samples_note": own.note}
     if flops and dense and dense.measures.get("flops"):
         row["saved"] = 1 - flops / dense.measures["flops"]
+    spent = own.measures.get("decision_flops")
+    row["decision_flops"] = spent
+    if spent and dense and dense.measures.get("decision_flops"):
+        row["decision_saved"] = 1 - spent / dense.measures["decision_flops"]
     if own.decisions and dense and own is not dense and dense.decisions:
         row["speed"] = speed(own.decisions, dense.decisions)
     return Row(**row)

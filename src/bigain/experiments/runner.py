@@ -132,7 +132,7 @@ class Run:
                 examples.append(example)
             except ValueError as error:
                 skipped[self.data.names[i]] = str(error)
-        classifier = new_classifier(self.experiment, self.denoiser, self.data)
+        classifier = new_classifier(self.experiment, self.denoiser, self.data, chunk.setting)
         started = time.perf_counter()
         try:
             decisions = classifier(images) if images else []
@@ -154,7 +154,7 @@ class Run:
         assert wanted is not None  # checked when the file was read
         named = subjects(self.denoiser, self.data, wanted.count)[chunk.first : chunk.last]
         started = time.perf_counter()
-        sampling = wanted.sampling(self.experiment.seed)
+        sampling = wanted.sampling(self.experiment.seed, chunk.setting.num_inference_steps)
         images = generate(self.denoiser, named, sampling, first=chunk.first)
         check_images(images, chunk.first)
         seconds = (time.perf_counter() - started) / len(named)
@@ -174,10 +174,11 @@ class Run:
         return self.folder / "images" / str(self.ids[setting.label])
 
 
-def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset) -> DiffusionClassifier:
+def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset, setting: Setting) -> DiffusionClassifier:
     classes, prompts = class_conditions(denoiser, data)
+    policy = setting.policy or experiment.policy
     return DiffusionClassifier(
-        denoiser, classes, experiment.policy, prompts=prompts, timesteps=experiment.timesteps, seed=experiment.seed
+        denoiser, classes, policy, prompts=prompts, timesteps=experiment.timesteps, seed=experiment.seed
     )
 
 
@@ -219,8 +220,9 @@ def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
     for setting in experiment.settings:
         with attached(denoiser.network, setting):
             pass
-    if any("classify" in setting.tasks for setting in experiment.settings):
-        new_classifier(experiment, denoiser, data)
+    for setting in experiment.settings:
+        if "classify" in setting.tasks:
+            new_classifier(experiment, denoiser, data, setting)
     wanted = experiment.generate
     if wanted is None:
         return

@@ -47,7 +47,8 @@ def used(experiment: Experiment) -> Iterator[Any]:
             scorer = str(getattr(operator, "scorer", ""))
             if scorer in SCORERS:
                 yield SCORERS[scorer]
-    names: list[tuple[Registry[Any], str]] = [(POLICIES, parse_call(experiment.policy, "policy")[0])]
+    policies = {experiment.policy, *(setting.policy for setting in experiment.settings if setting.policy)}
+    names: list[tuple[Registry[Any], str]] = [(POLICIES, parse_call(text, "policy")[0]) for text in sorted(policies)]
     names += [(DATASETS, spec.partition("(")[0].strip()) for spec in (experiment.data, experiment.without) if spec]
     yield from (registry[name] for registry, name in names if name in registry)
 

@@ -75,7 +75,7 @@ class Store:
         nor may the images: `data` is the dataset's identity, `hashes` those of images, weights and code.
         """
         wanted = {"experiment": as_text(experiment.identity())} | ({"data": as_text(data)} if data else {})
-        wanted |= {f"setting {s.label}": as_text([a.identity() for a in s.attach]) for s in experiment.settings}
+        wanted |= {f"setting {s.label}": as_text(s.identity()) for s in experiment.settings}
         with self.writing():
             known = {kind: self.hashes(kind) for kind in hashes or {}}
             if "source" in known:  # the clearest word where a file was changed
@@ -95,7 +95,7 @@ class Store:
             words = json.dumps({"title": experiment.title, "about": experiment.about, "paper": list(experiment.paper)})
             self.base.execute("insert or replace into meta values ('words', ?)", (words,))
             for setting in experiment.settings:
-                spec = json.dumps({"name": setting.name, "values": setting.values, "attach": attach_json(setting)})
+                spec = json.dumps({"name": setting.name, "values": setting.values, **setting_json(setting)})
                 self.base.execute("insert or ignore into settings (label, spec) values (?, ?)", (setting.label, spec))
         ids = {label: number for number, label, _ in self.settings()}
         return {setting.label: ids[setting.label] for setting in experiment.settings}
@@ -267,5 +267,7 @@ def shrink(path: Path) -> None:
         copy.execute("vacuum")
 
 
-def attach_json(setting: Setting) -> list[dict[str, Any]]:
-    return [attach.as_dict() for attach in setting.attach]
+def setting_json(setting: Setting) -> dict[str, Any]:
+    own = {"policy": setting.policy, "num_inference_steps": setting.num_inference_steps}
+    attach = [compression.as_dict() for compression in setting.attach]
+    return {"attach": attach, **{key: value for key, value in own.items() if value is not None}}

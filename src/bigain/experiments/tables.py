@@ -86,6 +86,8 @@ def columns(report: Report) -> list[Column]:
         Column("spectrum dB", spectral),
         Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
         Column("saved %", lambda r: percent(r.saved)),
+        Column("GFLOPs a decision", lambda r: "" if r.decision_flops is None else f"{r.decision_flops / 1e9:.2f}"),
+        Column("saved of a decision %", lambda r: percent(r.decision_saved)),
         Column("times as fast", times),
         Column("tokens", shortened),
         *(paper_column(key) for key in paper_keys(report.rows)),

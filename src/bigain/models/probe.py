@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bigain.models.family import Family, find_model
-from bigain.models.rows import PlanCache, RowGroups, current_rows
+from bigain.models.rows import RowGroups, SiteCache, current_rows
 from bigain.models.site import Site
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Plan
@@ -40,15 +40,21 @@ class ForwardState:
         self.active = active  # from the first block to the last, whatever is attached or removed meanwhile
         self.stages: dict[str, dict[str, Plan]] = {}  # plans made so far, where the blocks of a stage share them
         cache = {} if row_groups is None or row_groups.cache is None else row_groups.cache
-        self.cache = {key: cache.setdefault(key, PlanCache()) for key in active}
+        # two chains for each: of plans, which several sites may use, and of corrections, which each site has
+        self.cache = {name: cache.setdefault(name, SiteCache()) for key in active for name in (key, correction_of(key))}
 
-    def next_cache(self, key: str) -> PlanCache:
-        """Where the plan of the site that asks now is kept, or will be."""
+    def next_cache(self, key: str) -> SiteCache:
+        """Where what the site that asks now shares is kept, or will be."""
         cell = self.cache[key]
         if cell.next is None:
-            cell.next = PlanCache()
+            cell.next = SiteCache()
         self.cache[key] = cell.next
         return cell
+
+
+def correction_of(key: str) -> str:
+    """The name of the chain of corrections of what is attached under a key."""
+    return f"{key} correction"
 
 
 class Carried(NamedTuple):
@@ -100,6 +106,7 @@ class Probe:
         self.active: tuple[str, ...] = ()  # keys of what is attached and switched on
         self.counting = False
         self.shares_inputs = False  # something makes one plan for rows with the same noisy input
+        self.reads_text = False  # something needs the text itself, not the number of a prompt
         self.count = fresh_count()
         self.gone = False  # its hooks were taken off
         self._fresh()
@@ -222,6 +229,12 @@ class Probe:
 def probe_of(model: nn.Module) -> Probe | None:
     owners = (getattr(hook, "__self__", None) for hook in model._forward_pre_hooks.values())
     return next((owner for owner in owners if isinstance(owner, Probe)), None)
+
+
+def reads_text(model: nn.Module) -> bool:
+    """Whether something attached needs the text that cross-attention gets."""
+    probe = probe_of(find_model(model))
+    return probe is not None and probe.reads_text
 
 
 def shares_inputs(model: nn.Module) -> bool:

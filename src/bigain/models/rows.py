@@ -10,15 +10,16 @@ from torch import Tensor
 from bigain.tokens.plans import Plan
 
 
-class PlanCache:
-    """A shared plan, kept for later calls with more rows of the same inputs, and the cache of the next site.
+class SiteCache:
+    """What a site shares with later calls that have more rows of the same inputs, and the cache of the next site.
 
     A chain, not a table by names of sites, of which a compiler would make a graph for each name.
     """
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
-        self.next: PlanCache | None = None
+        self.correction: Tensor | None = None
+        self.next: SiteCache | None = None
 
 
 class RowGroups(NamedTuple):
@@ -26,15 +27,15 @@ class RowGroups(NamedTuple):
 
     A model that is compressed with `groups="input"` makes one plan for the rows of an input. `planning_rows` (B,) says
     which of them it is made from; by default all. Where the rows of an input come in several calls, hand all of them
-    the same dict as `cache`, and they share the plans of the first. With `keys` (inputs,), int64, what a stochastic
-    operator draws depends on the key of a row's input, not on how many passes went before; `members` (B,) tells the
-    rows of an input apart.
+    the same dict as `cache`, and they share the plans and corrections of the first. With `keys` (inputs,), int64, what
+    a stochastic operator draws depends on the key of a row's input, not on how many passes went before; `members` (B,)
+    tells the rows of an input apart.
     """
 
     rows: Tensor
     inputs: int
     planning_rows: Tensor | None = None
-    cache: dict[str, PlanCache] | None = None
+    cache: dict[str, SiteCache] | None = None
     keys: Tensor | None = None
     members: Tensor | None = None
 

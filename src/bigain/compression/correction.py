@@ -1,0 +1,53 @@
+"""Group correction: the error that compression makes on the mean row of a group is taken out of all its rows.
+
+With F a compressed module, M and U merging and unmerging by the plan of a group, and m the mean of the group's rows:
+
+    y_c = U F(M x_c) + [ F(m) - U F(M m) ]
+
+The mean rows join the batch, so that U F(M m) costs one more row a group; F(m) is one dense call for all groups. A
+group of one row is its own mean, and gets the dense output.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from bigain.models.rows import RowGroups, SiteCache
+from bigain.tokens.plans import Plan, expand_plan
+from bigain.tokens.precision import sum_dtype
+
+
+class Correction(NamedTuple):
+    """The correction of one call of a site: its groups, where it is kept, and F(m) where it is made in this call."""
+
+    groups: RowGroups
+    cell: SiteCache
+    dense: Tensor | None  # (G, N, C)
+
+    def apply(self, y: Tensor) -> Tensor:
+        """(B + G, N, C) with the mean rows, or (B, N, C) -> (B, N, C)."""
+        if self.dense is not None:
+            rows = self.groups.rows.shape[0]
+            y, means = y[:rows], y[rows:]
+            self.cell.correction = self.dense - means
+        correction: Any = self.cell.correction
+        return y + correction.index_select(0, self.groups.rows)
+
+
+def group_means(x: Tensor, groups: RowGroups) -> Tensor:
+    """The mean of each group's planning rows: (B, ...) -> (G, ...)."""
+    wide, shape = sum_dtype(x.dtype), (-1, *[1] * (x.ndim - 1))
+    chosen = groups.planning_rows
+    weight = torch.ones(x.shape[0], dtype=wide, device=x.device) if chosen is None else chosen.to(wide)
+    total = x.new_zeros((groups.inputs, *x.shape[1:]), dtype=wide)
+    total = total.index_add(0, groups.rows, x.to(wide) * weight.view(shape))
+    size = torch.zeros(groups.inputs, dtype=wide, device=x.device).index_add(0, groups.rows, weight)
+    return (total / size.clamp_min(1).view(shape)).to(x.dtype)
+
+
+def join_plan(plan: Plan, groups: RowGroups) -> Plan:
+    """A plan for the rows of a batch and then the mean of each group, which follows the plan of its first row."""
+    rows = torch.arange(groups.rows.shape[0], device=groups.rows.device)
+    first = rows.new_zeros(groups.inputs).scatter_reduce(0, groups.rows, rows, "amin", include_self=False)
+    return expand_plan(plan, torch.cat([rows, first]))
