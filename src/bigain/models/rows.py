@@ -1,8 +1,8 @@
 """Which rows of a batch belong together: said by the caller of a model, for whatever is attached to it."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import NamedTuple
 
 from torch import Tensor
@@ -40,19 +40,25 @@ class RowGroups(NamedTuple):
     members: Tensor | None = None
 
 
-CURRENT: ContextVar[RowGroups | None] = ContextVar("row_groups", default=None)
+class Current(threading.local):
+    """What holds for the model calls of this thread; Dynamo cannot trace a ContextVar."""
+
+    groups: RowGroups | None = None
+
+
+CURRENT = Current()
 
 
 def current_rows() -> RowGroups | None:
     """What was said of the rows of the batch that is being computed in this thread."""
-    return CURRENT.get()
+    return CURRENT.groups
 
 
 @contextmanager
 def same_input(groups: RowGroups) -> Iterator[None]:
     """Tell the models called inside which rows of their batch have the same noisy input."""
-    token = CURRENT.set(groups)
+    before, CURRENT.groups = CURRENT.groups, groups
     try:
         yield
     finally:
-        CURRENT.reset(token)
+        CURRENT.groups = before
