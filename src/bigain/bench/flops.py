@@ -1,15 +1,22 @@
 """What a forward pass costs: floating-point operations, counted on the meta device."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from bigain.classify.policies import Exhaustive, Stages, as_policy
+from bigain.classify.state import ClassifierState
+from bigain.classify.trials import TimestepSampler
 from bigain.compression import Compression, compress
-from bigain.defaults import TEXT_TOKENS
+from bigain.defaults import NUM_TRAIN_TIMESTEPS, TEXT_TOKENS
 from bigain.loading import load_denoiser
 from bigain.models.architectures import build_meta, example_inputs, meta_copy
 from bigain.models.rows import RowGroups, same_input
@@ -30,11 +37,12 @@ MAIN = (
 
 
 class Cost(NamedTuple):
-    """FLOPs of one sample of a forward pass, and the share that compression saves."""
+    """FLOPs of one sample of a forward pass, and the share that compression saves; of a decision where there is one."""
 
     compression: Compression | None
-    flops: int
+    flops: float
     saved: float
+    decision: float | None = None
 
 
 class Costs(NamedTuple):
@@ -44,19 +52,68 @@ class Costs(NamedTuple):
     rows: list[Cost]
 
 
-def model_costs(model: str, compressions: Sequence[Compression | None], latent: tuple[int, int] | None = None) -> Costs:
-    """For an architecture's name, a bundled model or a folder; no weights are needed."""
+class Trial(NamedTuple):
+    """The classes that share a noisy input, and the policy that lets them fall."""
+
+    classes: int = 1
+    policy: str | None = None
+
+
+def model_costs(
+    model: str,
+    compressions: Sequence[Compression | None],
+    latent: tuple[int, int] | None = None,
+    trial: Trial = Trial(),  # noqa: B008 - it cannot be changed
+) -> Costs:
+    """For an architecture's name, a bundled model or a folder; no weights are needed.
+
+    With several classes, the cost of an evaluation is that of one of them when all are evaluated on one noisy input.
+    """
     if model in bundled():
         denoiser = load_denoiser(model)
         network, text_tokens = meta_copy(denoiser.network), denoiser.text_tokens
     else:
         network, text_tokens = build_meta(model), TEXT_TOKENS
     dense = count_flops(network, latent=latent, text_tokens=text_tokens)
-    rows = []
+
+    @cache
+    def group(compression: Compression | None, rows: int) -> int:
+        if compression is None:
+            return rows * dense
+        if rows == 1 and not compression.correct:
+            return count_flops(network, compression, latent=latent, text_tokens=text_tokens)
+        return group_flops(network, [compression], rows, latent=latent, text_tokens=text_tokens)
+
+    rounds = policy_rounds(trial) if trial.policy else {}
+    found = []
     for compression in compressions:
-        flops = count_flops(network, compression, latent=latent, text_tokens=text_tokens) if compression else dense
-        rows.append(Cost(compression, flops, 1 - flops / dense))
-    return Costs(latent or native_size(network), rows)
+        flops = group(compression, trial.classes) / trial.classes
+        decision = sum(count * group(compression, alive) for alive, count in rounds.items()) if rounds else None
+        found.append(Cost(compression, flops, 1 - flops / dense, decision))
+    return Costs(latent or native_size(network), found)
+
+
+def policy_rounds(trial: Trial) -> Counter[int]:
+    """How many trials a policy runs with how many surviving classes, for policies where images do not decide that."""
+    policy = as_policy(trial.policy)
+    if not isinstance(policy, Stages | Exhaustive):
+        raise ValueError(
+            f"--policy must be stages or exhaustive, whose cost does not depend on the image, got {policy}"
+        )
+    state = ClassifierState.empty(trial.classes)
+    rounds: Counter[int] = Counter()
+    for trials in policy.rounds(state, TimestepSampler("even", NUM_TRAIN_TIMESTEPS)):
+        rounds[len(state.alive)] += len(trials)
+        state.add(trials, np.zeros((len(state.alive), len(trials))))
+    return rounds
+
+
+def break_even_rows(before: float, after: float) -> int | None:
+    """From how many rows a group on a correction pays, at sites that cost `before` dense and `after` compressed.
+
+    K rows cost K · after and, for the correction, before + after; None where compression itself saves nothing.
+    """
+    return None if after >= before else math.floor((before + after) / (before - after)) + 1
 
 
 @torch.no_grad()

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.table import Table
 
-from bigain.cli.console import cell, out, print_json
+from bigain.cli.console import cell, out, print_json, warn
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import Architecture, Latent, Operator, Reuse, Where, json_of, parse_size
+from bigain.cli.options import Architecture, Correct, Latent, Operator, Reuse, Where, json_of, parse_size
 from bigain.registry import NONE
 
 if TYPE_CHECKING:
@@ -25,12 +26,26 @@ def flops(
     operator: Operator = None,
     where: Where = None,
     reuse: Reuse = None,
+    correct: Correct = None,
+    classes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Classes of a trial, which share one plan; the costs are those of one of them."
+        ),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(metavar="SPEC", help="With --classes, count a whole decision by stages or exhaustive, too.")
+    ] = "stages",
     latent: Latent = None,
-    as_json: Annotated[bool, json_of("a list of {model, operator, reuse, where, latent, gflops, saved}")] = False,
+    as_json: Annotated[
+        bool,
+        json_of("a list of {model, operator, reuse, where, groups, correct, latent, gflops, saved, decision_gflops}"),
+    ] = False,
 ) -> None:
     """Count the FLOPs of one forward pass; no weights are needed.
 
-    Without --operator, the table has the uncompressed model and the main operators.
+    Without --operator, the table has the uncompressed model and the main operators. With --classes, a group correction
+    (--correct) costs one dense and one compressed row more for all of them.
     """
     from bigain.commands.request import CompressionOptions
     from bigain.models.named import check_named
@@ -43,18 +58,22 @@ def flops(
         locate(model)
     else:
         check_named(model)
-    asked = CompressionOptions(operator, where, reuse)
+    asked = CompressionOptions(operator, where, reuse, correct=correct)
     if operator:
         asked.check()
+    if correct and not (operator and classes):
+        raise ValueError("--correct needs --operator and --classes; it costs one row more for all classes of a trial")
 
     from dataclasses import replace
 
-    from bigain.bench.flops import MAIN, model_costs
+    from bigain.bench.flops import MAIN, Trial, model_costs
     from bigain.compression.setting import as_where
 
     chosen = as_where(where)
-    main = [compression and replace(compression, where=chosen) for compression in MAIN]
-    costs = model_costs(model, [asked.compression()] if operator else main, size)
+    groups: Any = "input" if classes else None
+    main = [compression and replace(compression, where=chosen, groups=groups) for compression in MAIN]
+    trial = Trial(classes or 1, policy if classes else None)
+    costs = model_costs(model, [asked.compression(groups)] if operator else main, size, trial)
     height, width = costs.latent
     rows = [row_of(model, cost, f"{height}x{width}") for cost in costs.rows]
     if as_json:
@@ -65,16 +84,23 @@ def flops(
     table.add_column("reuse")
     table.add_column("GFLOPs", justify="right")
     table.add_column("saved", justify="right")
+    if classes:
+        table.add_column(f"a decision, {cell(policy)}", justify="right")
     places = 2 if rows[0]["gflops"] > 1 else 4
     for row in rows:
         cost = f"{row['gflops']:.{places}f}"
-        table.add_row(cell(row["operator"] or NONE), row["reuse"] or "", cost, f"{row['saved']:.1%}")
+        whole = [f"{row['decision_gflops']:.{places}f}"] if classes else []
+        name = f"{row['operator'] or NONE}{', corrected' * bool(row['correct'])}"
+        table.add_row(cell(name), row["reuse"] or "", cost, f"{row['saved']:.1%}", *whole)
     out.print(table)
+    for row in rows:
+        if row["saved"] < 0:
+            warn("[yellow]note:[/] ", f"{row['operator']} costs more than it saves; give more --classes, or none of it")
 
 
 def row_of(model: str, cost: "Cost", latent: str) -> dict[str, Any]:
-    values = (
-        {"operator": None, "where": None, "reuse": None} if cost.compression is None else cost.compression.as_dict()
-    )
-    asked = {"model": model, **{key: values[key] for key in ("operator", "reuse", "where")}}
-    return {**asked, "latent": latent, "gflops": cost.flops / 1e9, "saved": cost.saved}
+    values = {} if cost.compression is None else cost.compression.as_dict()
+    asked = {key: values.get(key) for key in ("operator", "reuse", "where", "groups", "correct")}
+    decision = None if cost.decision is None else cost.decision / 1e9
+    costs = {"gflops": cost.flops / 1e9, "saved": cost.saved, "decision_gflops": decision}
+    return {"model": model, **asked, "latent": latent, **costs}
