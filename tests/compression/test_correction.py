@@ -97,7 +97,11 @@ def test_all_kinds_of_sites(name):
 def test_a_group_of_one_row_is_dense():
     model, inputs = BACKBONES["sd"].build(), BACKBONES["sd"].inputs(batch=2)
     rows = same_input(RowGroups(torch.tensor([0, 1]), 2))
-    with bigain.compress(model, MERGE, groups="input", correct=True), rows:
+    with (
+        bigain.compress(model, MERGE, groups="input", correct=True),
+        rows,
+        pytest.warns(UserWarning, match="with groups of 1 rows; groups of 2 rows or more would pay"),
+    ):
         found = call(model, inputs)
     close(found, call(model, inputs))
 
@@ -230,5 +234,16 @@ def test_masked_text_has_no_mean():
     with (
         bigain.compress(model, MERGE, where=Where(module="cross"), groups=2, correct=True),
         pytest.raises(ValueError, match="have no mean over a group; leave"),
+    ):
+        call(model, inputs)
+
+
+def test_a_correction_that_does_not_pay_is_said():
+    model, inputs = BACKBONES["dit"].build(), BACKBONES["dit"].inputs(batch=2)
+    with (
+        bigain.compress(model, "gated_merge(ratio=0.3)", groups=2, correct=True),
+        pytest.warns(
+            UserWarning, match=r"costs more than gated_merge\(ratio=0.3\) saves with groups of 2 rows; groups of \d+"
+        ),
     ):
         call(model, inputs)

@@ -1,5 +1,6 @@
 """What one call of `compress` does at its sites: an operator, its options, and the plans it makes."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from bigain.compression.setting import Compression
 from bigain.models.probe import BlockCall, ForwardState, Probe
 from bigain.models.rows import RowGroups
 from bigain.models.site import Site
-from bigain.operators.base import Call, Operator
+from bigain.operators.base import Call, Operator, spec
 from bigain.tokens.constants import arange
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Plan, expand_plan
@@ -47,6 +48,7 @@ class Attachment:
         self.key = key
         self.removed = False
         self.warned = False
+        self.weighed = False  # the cost of a correction against what is saved
         self.observers: tuple[Observer, ...] = ()
 
     @property
@@ -119,6 +121,17 @@ class Attachment:
         number = arange(x.shape[0], x.device)
         count = x.shape[0] // size
         return RowGroups(number % count if self.groups == "cfg" else number // size, count)
+
+    def weigh(self, before: int, after: int, means: float) -> None:
+        """Once, in eager mode: warn where a correction costs more than compression saves, from FLOPs of one row."""
+        if self.weighed or not means or torch.compiler.is_compiling():
+            return
+        self.weighed = True
+        if after + means * (before + after) >= before:
+            enough = math.floor((before + after) / (before - after)) + 1 if after < before else None
+            advice = f"groups of {enough} rows or more would pay" if enough else "a higher ratio may"
+            saves = f"{spec(self.operator)} saves with groups of {round(1 / means)} rows"
+            warnings.warn(f"correct=True costs more than {saves}; {advice}", stacklevel=2)
 
     def _warn_of_strangers(self) -> None:
         """Once: nothing is shared where nobody says which rows share an input, as in a pipeline of diffusers."""

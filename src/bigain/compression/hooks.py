@@ -11,7 +11,7 @@ from bigain.compression.attachment import Attachment
 from bigain.compression.correction import Correction, group_means, join_plan
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups, SiteCache
-from bigain.models.site import Site
+from bigain.models.site import Site, site_flops
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Identity, Plan
 
@@ -103,6 +103,13 @@ class SiteHook:
         keys = queries.shape[1] if context is None else context.shape[1]
         shared = x.shape[0] // groups.inputs if groups and attachment.operator.data_dependent else 1
         means = joined.shape[0] / x.shape[0] - 1
+        if means and not attachment.weighed and not torch.compiler.is_compiling():
+            site = replace(self.site, module=module)
+            dense, short = (
+                site_flops(site, x.shape[1], text or x.shape[1]),
+                site_flops(site, queries.shape[1], text or keys),
+            )
+            attachment.weigh(dense, short, means)
         self.trace = SiteTrace(block.grid, x.shape[1], queries.shape[1], keys, text, shared if planned else 0, means)
         if observed:
             self.local.observed = attachment, block, x

@@ -14,6 +14,7 @@ from bigain.bench.flops import count_flops, group_flops
 from bigain.classify.images import to_tensors
 from bigain.defaults import TEXT_TOKENS
 from bigain.experiments.experiment import Setting
+from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run, attached
 from bigain.experiments.samples import Samples, Spectra
 from bigain.experiments.subjects import real_data, whole_data
@@ -50,6 +51,8 @@ class Evaluator:
                 self.run.store.add_measure(number, name, value)
         if "classify" in setting.tasks and "decision_flops" not in known:
             self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
+        if "classify" in setting.tasks and "difference_error" not in known and not setting.dense:
+            self.run.store.add_measure(number, "difference_error", self.difference_error(setting))
         if "generate" in setting.tasks and self.unfinished(setting, known.get("samples")):
             self.run.store.add_measure(number, "samples", self.samples(setting).as_json())
 
@@ -60,6 +63,20 @@ class Evaluator:
         tokens = self.run.denoiser.text_tokens
         cost = {k: group_flops(self.network, setting.attach, k, text_tokens=tokens) for k in trials}
         return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
+
+    def difference_error(self, setting: Setting) -> float | None:
+        """Relative error of the differences between classes against the uncompressed model, on trials that both ran."""
+        dense = next((s for s in self.run.experiment.settings if s.dense and "classify" in s.tasks), None)
+        if dense is None:
+            return None
+        own, other = (self.run.store.decisions(self.run.ids[s.label]) for s in (setting, dense))
+        pairs = [(own[name], other[name]) for name in own.keys() & other.keys()]
+        wrong = size = 0.0
+        for a, b in pairs:
+            differences = common_differences(a, b)
+            wrong += float(np.square(differences[0] - differences[1]).sum())
+            size += float(np.square(differences[1]).sum())
+        return (wrong / size) ** 0.5 if size else None
 
     def unfinished(self, setting: Setting, samples: dict[str, Any] | None) -> bool:
         """Whether the samples were not measured yet, or before there was an uncompressed model to compare them with."""
@@ -130,6 +147,16 @@ class Evaluator:
                 check_features("real images", features)
             self._real = images, features
         return self._real
+
+
+def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
+    """Errors of both less their mean over classes, on the timesteps where both tried all classes: -> (2, K, R)."""
+    if a.errors is None or b.errors is None:
+        return np.zeros((2, 1, 0))
+    columns = [{t: i for i, t in enumerate(row.timesteps) if np.isfinite(row.errors[:, i]).all()} for row in (a, b)]  # type: ignore[index]
+    shared = [t for t in columns[0] if t in columns[1]]
+    found = np.stack([a.errors[:, [columns[0][t] for t in shared]], b.errors[:, [columns[1][t] for t in shared]]])
+    return found - found.mean(1, keepdims=True)
 
 
 def setting_cost(network: nn.Module, setting: Setting, text_tokens: int = TEXT_TOKENS) -> dict[str, Any]:

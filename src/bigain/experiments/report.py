@@ -42,6 +42,7 @@ class Row:
     saved: float | None = None
     decision_flops: float | None = None  # mean over images, of all evaluations
     decision_saved: float | None = None
+    difference_error: float | None = None  # of the differences between classes, relative to the uncompressed model's
     tokens: list[list[int]] | None = None  # tokens, queries and keys at the compressed sites, each kind once
     samples: Samples | None = None
     samples_note: str | None = None  # what is wrong with the generated images, so that distances mean nothing
@@ -173,7 +174,7 @@ def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, 
     if flops and dense and dense.measures.get("flops"):
         row["saved"] = 1 - flops / dense.measures["flops"]
     spent = own.measures.get("decision_flops")
-    row["decision_flops"] = spent
+    row |= {"decision_flops": spent, "difference_error": own.measures.get("difference_error")}
     if spent and dense and dense.measures.get("decision_flops"):
         row["decision_saved"] = 1 - spent / dense.measures["decision_flops"]
     if own.decisions and dense and own is not dense and dense.decisions:

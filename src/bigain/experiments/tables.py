@@ -72,6 +72,7 @@ def columns(report: Report) -> list[Column]:
         Column(f"against {report.against}", lambda r: signed(r.change)),
         Column("p (McNemar, Holm)", lambda r: "" if r.p is None else f"{r.p:.2g}"),
         Column("same label %", lambda r: percent(r.agreement.value if r.agreement else None)),
+        Column("class differences, error", lambda r: "" if r.difference_error is None else f"{r.difference_error:.2f}"),
         Column("evaluations", lambda r: "" if r.evaluations is None else f"{r.evaluations:.0f}"),
         *(
             column
