@@ -35,7 +35,7 @@ def saved(model: str, label: str) -> str:
 def drift(model: str, label: str) -> str:
     """The change of the Fréchet distance."""
     change = row_of(model, label).distance_changes["FD-fashion"]
-    return signs(f"{change.value:+.1f} ± {change.error:.1f}")
+    return signs(f"{round(change.value, 1) + 0.0:+.1f} ± {change.error:.1f}")  # + 0.0: no minus before a zero
 
 
 def step(place: tuple[str, str] | None) -> str:

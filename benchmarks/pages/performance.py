@@ -57,7 +57,7 @@ def steps() -> str:
             reached = "" if name == NONE else f"{100 * row['speedup'] / row['bound']:.0f} %"
             rows.append([f"{pixels}", code(name), f"{row['seconds']:.1f}", quartiles, f"{row['speedup']:.2f}",
                          f"{row['bound']:.2f}", reached, f"{1 / row['to_tomesd']:.2f}"])  # fmt: skip
-        words.append((record["rounds"], record["machine"]))
+        words.append((record["rounds"], record["machine"].replace("1 threads", "1 thread")))
         peer = found[BASELINE]
         share = peer["overhead"] / peer["seconds"]
         limits.append(

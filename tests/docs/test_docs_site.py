@@ -90,6 +90,19 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     assert {f"bigain.{name}" for name in bigain.__all__} <= names
 
 
+DIALECT = re.compile(r"\b(talents?|time[ -]steps?|data sets?|hub ids?|backbones?|down sampling)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_use_the_words_of_diffusers(path: Path) -> None:
+    """Timestep, dataset, Hub model ID; code and the names of tests may say what they like."""
+    assert not DIALECT.findall(CODE.sub("", prose(path)))
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
 def section(path: Path, title: str) -> str:
     """The text under a heading of the second level, up to the next one."""
     return path.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0].strip()
