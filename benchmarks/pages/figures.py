@@ -35,7 +35,7 @@ def before_after() -> "Figure":
         f"Left: fashion-unet, a small bundled model; the first image of {len(PICTURED)} classes, the same seeds in "
         f"both rows. Accuracy: zero-shot, {ours.accuracy.n} Fashion-MNIST test images. SSIM: to the uncompressed "
         f"image, mean of {count(ours)}. Right: the U-Net of Stable Diffusion 2.0 with random weights, one sample, "
-        f"float32, one CPU thread, medians of {rounds} interleaved rounds."
+        f"float32, one CPU thread, medians of {rounds} interleaved rounds; lines: quartiles."
     )
     title = '70 % of the tokens of the finest attentions merged: gated_merge(ratio=0.7, match="local")'
     figure = new_figure(9.6, 3.3, title, caption, top=0.98)
@@ -84,15 +84,16 @@ def draw_times(axes: "Axes") -> None:
     steps = {pixels: by_name(read(f"bench-sd2-{side}")) for side, pixels in SIDES.items()}
     for place, found in enumerate(steps.values()):
         for shift, name, colour in ((-0.19, NONE, DENSE_COLOUR), (0.19, LOCAL, OUR_COLOUR)):
-            seconds = found[name]["seconds"]
+            seconds, (low, high) = found[name]["seconds"], found[name]["quartiles"]
             axes.barh(place + shift, seconds, 0.34, color=colour)
+            axes.plot((low, high), (place + shift,) * 2, color="black", linewidth=1)
             words = f"{seconds:.1f}" + ("  uncompressed" if (place, name) == (0, NONE) else "")
-            axes.text(seconds + 1.5, place + shift, words, va="center", fontsize=8.5, color=GREY)
+            axes.text(high + 1.5, place + shift, words, va="center", fontsize=8.5, color=GREY)
         gain = f"{found[LOCAL]['speedup']:.2f}× as fast"
-        at = found[LOCAL]["seconds"] + 15
+        at = found[LOCAL]["quartiles"][1] + 15
         axes.text(at, place + 0.2, gain, va="center", fontsize=9.5, fontweight="bold", color=OUR_COLOUR)
     axes.set_yticks(range(len(steps)), [f"{side} px" for side in steps])
-    axes.set_xlim(0, 104)
+    axes.set_xlim(0, 106)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
