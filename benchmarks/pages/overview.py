@@ -58,13 +58,14 @@ def headline() -> str:
     shares = " and ".join(f"{100 * row.accuracy.value:.1f} %" for row in dense)
     distances = " and ".join(f"{row.samples.distances['FD-fashion'].value:.1f}" for row in dense)
     floor = dense[0].samples.distances["FD-fashion"].floor
-    steps = [by_name(read(place[0]))[place[1]]["bound"] for *_, place in RECOMMENDED if place]
-    allowed = " and ".join(f"{bound:.2f}" for bound in steps)
+    steps = [(read(place[0]), place[1]) for *_, place in RECOMMENDED if place]
+    rounds = " and ".join(str(record["rounds"]) for record, _ in steps)
+    allowed = " and ".join(f"{by_name(record)[name]['bound']:.2f}" for record, name in steps)
     return f"""{table(heads, rows)}
 
 Differences to the uncompressed models, with 95 % intervals and ± one standard error. Uncompressed: accuracy {shares}
 on {counts} Fashion-MNIST test images, Fréchet distance {distances} (real images: {floor:.1f}).
-Step times: one CPU thread, random weights, two or three rounds; FLOPs allow {allowed} times."""
+Step times: one CPU thread, random weights, {rounds} rounds; FLOPs allow {allowed} times."""
 
 
 def opening() -> str:

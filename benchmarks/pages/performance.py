@@ -109,8 +109,8 @@ def where_it_goes() -> str:
     heads = ["pixels", "tokens", "finest attentions, share of the step", "GFLOP/s", "limit: they cost nothing",
              "limit by FLOPs", "reached", "overhead, share of the step", "FLOPs saved"]  # fmt: skip
     noise = (
-        f"\n\nWhat is reached at {' and '.join(beyond)} lies above this limit. The rounds are few, and the times carry that "
-        "much noise: take the limits as the more careful numbers."
+        f"\n\nWhat is reached at {' and '.join(beyond)} lies above this limit. The rounds are few, and the times carry "
+        "that much noise. The limits are the more careful numbers."
         if beyond
         else ""
     )
