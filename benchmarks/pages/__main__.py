@@ -1,4 +1,4 @@
-"""Writes docs/results.md with its figures, docs/performance.md and the tables of README.md from the records.
+"""Writes the pages of results and performance, their figures, and the tables in README.md and docs, from the records.
 
 `python benchmarks/pages`. A test compares what stands there with what the records say.
 """
@@ -8,23 +8,23 @@ import re
 from pathlib import Path
 
 import compression
+import figures
+import overview
 import performance
 import smaller
-from bundled import listed, models
+from bundled import listed
 from matching import which_matching
 from policies import policies
 from text import ROOT
-
-HEAD = """# Results
-
-All numbers on this page are written by `python benchmarks/pages` from records in the repository; each section names the
-command that makes its record and its figure."""
 
 
 def render() -> dict[Path, str]:
     """Each page with its text."""
     pages = {
-        "results": [HEAD, compression.in_short(), models(), compression.compression(), policies(), smaller.smaller()],
+        "results": [overview.opening()],
+        "results-details": [compression.compression()],
+        "results-evaluations": [policies()],
+        "results-ablations": [smaller.smaller()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
@@ -36,9 +36,12 @@ def render() -> dict[Path, str]:
             performance.starting(),
         ],
     }
-    found = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
-    readme = ROOT / "README.md"
-    return found | {readme: filled(readme.read_text(), {"models": listed(), "results": compression.summary()})}
+    written = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
+    parts = {
+        ROOT / "README.md": {"results": overview.headline()},
+        ROOT / "docs" / "models.md": {"models": listed()},
+    }
+    return written | {page: filled(page.read_text(), own) for page, own in parts.items()}
 
 
 def filled(text: str, parts: dict[str, str]) -> str:
@@ -54,5 +57,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    compression.draw()
-    smaller.draw()
+    for part in (figures, compression, smaller):
+        part.draw()

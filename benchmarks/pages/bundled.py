@@ -4,7 +4,7 @@ import json
 
 from text import ROOT, Record, read, share, table
 
-MODELS = ROOT / "src" / "bigain" / "zoo" / "models"
+ZOO = ROOT / "src" / "bigain" / "zoo" / "models"
 MODELS = {
     "fashion-unet": "`UNet2DConditionModel`, learned prompts",
     "fashion-dit": "`DiTTransformer2DModel`, class labels",
@@ -14,7 +14,7 @@ FEATURES = ("fashion-features", "cifar-features")
 
 
 def card(name: str) -> Record:
-    return json.loads((MODELS / name / "card.json").read_text())
+    return json.loads((ZOO / name / "card.json").read_text())
 
 
 def distance(found: Record) -> str:
@@ -24,40 +24,29 @@ def distance(found: Record) -> str:
 
 
 def listed() -> str:
-    """For the README."""
+    """All bundled models: what they are and how well they do uncompressed."""
     rows = []
     for name, what in MODELS.items():
         found = card(name)
         rows.append([
-            f"`{name}`", f"{what}, {found['parameters'] / 1e6:.1f} M parameters",
+            f"`{name}`", what, f"{found['parameters'] / 1e6:.2f} M", f"{found['samples_seen']:,}",
             share(found["accuracy"]), share(found["samples"]["recognised"]), distance(found),
         ])  # fmt: skip
+    heads = ["model", "class", "parameters", "training samples", "zero-shot accuracy, n = 1,000",
+             "samples recognised, n = 500", "Fréchet distance"]  # fmt: skip
+    features = []
     for name in FEATURES:
         found = card(name)["accuracy"]
         right = f"{100 * found['hits'] / found['n']:.1f} %"
-        short = name.removesuffix("-features")
-        rows.append([f"`{name}`", f"a classifier ({right} of the test set) whose features serve FD-{short}", *[""] * 3])
-    return table(["name", "what", "zero-shot accuracy, 1,000 test images", "samples recognised, n = 500",
-                  "Fréchet distance"], rows)  # fmt: skip
+        features.append([f"`{name}`", f"FD-{name.removesuffix('-features')}", right])
+    return f"""{table(heads, rows)}
 
+Accuracy: test images that are not among the bundled ones; stages [5, 20] keep [5, 1], evenly spaced timesteps, seed 0;
+95 % Wilson intervals. Recognised: guided samples to which the feature network assigns the intended class. Fréchet
+distance: to real test images, in the features of that network; in brackets, real images against real images at the same
+n.
 
-def models() -> str:
-    rows = []
-    for name in MODELS:
-        found = card(name)
-        rows.append([
-            f"`{name}`", f"{found['parameters'] / 1e6:.2f} M", f"{found['samples_seen']:,}", share(found["accuracy"]),
-            share(found["samples"]["recognised"]), distance(found),
-        ])  # fmt: skip
-    heads = ["model", "parameters", "training samples", "zero-shot accuracy, n = 1,000", "samples recognised, n = 500",
-             "Fréchet distance"]  # fmt: skip
-    return f"""## The models, uncompressed
-
-{table(heads, rows)}
-
-Accuracy on test images that are not among the bundled ones, stages [5, 20] keep [5, 1], evenly spaced timesteps,
-seed 0; 95 % Wilson intervals. Recognised: guided samples that the feature network of the same data gives the intended
-class. Fréchet distance to real test images in its features, beside that of real images at the same n.
+{table(["feature network", "serves", "accuracy on the whole test set"], features)}
 
 {another_seed()}"""
 
@@ -71,6 +60,8 @@ def another_seed() -> str:
                     key=lambda point: point["samples"])  # fmt: skip
         ours, theirs = point["validation"], known[point["samples"]]["validation"]
         change = f"{100 * (ours / theirs - 1):+.1f} %".replace("-", "−")
-        words.append(f"{name} after {point['samples']:,} samples {ours:.4f} instead of {theirs:.4f} ({change})")
-    return f"""Trained again for a tenth of the samples with seed 1 (`python benchmarks/seeds.py`), the validation loss:
-{"; ".join(words)}."""
+        words.append([f"`{name}`", f"{point['samples']:,}", f"{theirs:.4f}", f"{ours:.4f}", change])
+    return f"""How much does the seed matter? Each model was trained again with seed 1 for a tenth of its samples
+(`python benchmarks/seeds.py`):
+
+{table(["model", "samples", "validation loss, seed 0", "seed 1", "difference"], words)}"""

@@ -27,24 +27,24 @@ class Claim(NamedTuple):
 
 
 CLAIMS = (
-    Claim("Gated merging classifies better than ToMe as the paper ran it", "gated_merge", "tome per_row"),
-    Claim("Gated merging beats ToMe with one pattern for all (the frequency alone)", "gated_merge", "tome fixed"),
-    Claim("Gated merging beats ToMe with the corner of each cell", "gated_merge", "tome corner"),
+    Claim("`gated_merge` beats ToMe with a pattern for each class, as the paper ran it", "gated_merge", "tome per_row"),
+    Claim("`gated_merge` beats ToMe with one fixed pattern (frequency alone)", "gated_merge", "tome fixed"),
+    Claim("`gated_merge` beats ToMe with the corner of each cell", "gated_merge", "tome corner"),
     Claim("Smooth tokens are better destinations than detailed ones", "gated_merge", "gated_merge highest"),
-    Claim("Gated merging beats the row order of the released code", "gated_merge", "gated_merge row_order"),
-    Claim("One pattern for all is better than one for each class (determinism alone)", "tome fixed", "tome per_row"),
-    Claim("One pattern a call is better than one for each class", "tome per_call", "tome per_row"),
-    Claim("Block merging classifies better than ToMe as the paper ran it", "block_merge", "tome per_row"),
-    Claim("Interpolated keys classify better than ToDo's", "kv_downsample", "todo", "factor"),
-    Claim("Interpolated keys classify better than averaged ones", "kv_downsample", "avg_pool", "factor"),
+    Claim("`gated_merge` beats the row order of the released code", "gated_merge", "gated_merge row_order"),
+    Claim("One fixed pattern beats a pattern for each class (determinism alone)", "tome fixed", "tome per_row"),
+    Claim("One pattern per call beats a pattern for each class", "tome per_call", "tome per_row"),
+    Claim("`block_merge` beats ToMe with a pattern for each class, as the paper ran it", "block_merge", "tome per_row"),
+    Claim("`kv_downsample` beats `todo`", "kv_downsample", "todo", "factor"),
+    Claim("`kv_downsample` beats `avg_pool`", "kv_downsample", "avg_pool", "factor"),
 )
 GENERATION = (
-    Claim("Gated merging generates better than ToMe, one pattern a call", "gated_merge", "tome per_call"),
-    Claim("Gated merging generates better than ToMe with one pattern for all", "gated_merge", "tome fixed"),
+    Claim("`gated_merge` beats ToMe with one pattern per call", "gated_merge", "tome per_call"),
+    Claim("`gated_merge` beats ToMe with one fixed pattern", "gated_merge", "tome fixed"),
     Claim("Smooth tokens are better destinations than detailed ones", "gated_merge", "gated_merge highest"),
-    Claim("Block merging generates better than ToMe, one pattern a call", "block_merge", "tome per_call"),
-    Claim("Interpolated keys generate better than ToDo's", "kv_downsample", "todo", "factor"),
-    Claim("Interpolated keys generate better than averaged ones", "kv_downsample", "avg_pool", "factor"),
+    Claim("`block_merge` beats ToMe with one pattern per call", "block_merge", "tome per_call"),
+    Claim("`kv_downsample` beats `todo`", "kv_downsample", "todo", "factor"),
+    Claim("`kv_downsample` beats `avg_pool`", "kv_downsample", "avg_pool", "factor"),
 )
 SUMMARY = (
     "none", "gated_merge, ratio 0.5", "block_merge, ratio 0.5", "tome per_call, ratio 0.5", "tome per_row, ratio 0.5",
@@ -57,12 +57,13 @@ VERDICTS = {1: "holds", -1: "the opposite", 0: "not shown"}
 def compression() -> str:
     reports = {name: compared(record) for name, record in MAIN.items()}
     return "\n\n".join([
-        """## What compression costs
+        """# The main comparison
 
-The paper's main comparison: the same test images, trials and noise under every setting, and the same seeds for the
-generated images (`bigain run benchmarks/experiments/bundled/main-unet.toml`, and `main-dit.toml` for the other model;
-records in `src/bigain/records`, from which `bigain report RECORD --out FOLDER` draws the figures). The operators act
-where they do by default: the attentions of the U-Net's finest grid, and the first three of the DiT's six blocks.""",
+Every setting sees the same test images, timesteps and noise, and generates from the same seeds. The operators act on
+their default sites: the self-attentions of the U-Net's finest grid, and the first three of the DiT's six blocks.
+
+To repeat it: `bigain run benchmarks/experiments/bundled/main-unet.toml`, and `main-dit.toml` for the DiT. The records
+are in `src/bigain/records`; `bigain report RECORD --out FOLDER` draws the figures.""",
         *(main_section(name, report) for name, report in reports.items()),
         claims(),
         decomposition(),
@@ -71,7 +72,7 @@ where they do by default: the attentions of the U-Net's finest grid, and the fir
 
 
 def summary() -> str:
-    """For the README: both capabilities and the cost of the main settings on both models."""
+    """Both capabilities and the cost of the main settings on both models."""
     reports = [compared(record) for record in MAIN.values()]
     places = [{row.label: row for row in report.rows} for report in reports]
     rows = []
@@ -91,12 +92,13 @@ def summary() -> str:
     floor = next(row.samples.distances["FD-fashion"].floor for row in reports[0].rows if row.samples)
     return f"""{table(heads, rows)}
 
-Fashion-MNIST test images, n = {sizes}, the same for all settings, seed 0; in brackets the
-difference to uncompressed in points with its 95 % interval (Tango). FD: Fréchet distance of 500 generated images to
-real ones in the features of a small classifier, and its difference to uncompressed with one standard error, from the
-same seeds; real against real {floor:.1f}. "tome per_row" draws a pattern for each class, as the paper ran it, and "ToMe
-per call" one for all classes of a trial, as `tome(pattern="per_call")` does here; generating, both are
-the same."""
+Accuracy: zero-shot on Fashion-MNIST test images, n = {sizes}, the same for all settings, seed 0. In
+brackets: the difference to the uncompressed model in points, with its 95 % Tango interval. FD: Fréchet distance of 500
+generated images to real ones in the features of a small classifier. In brackets: the difference to the uncompressed
+model from the same seeds, ± one standard error. Real images against real images: {floor:.1f}.
+
+`tome per_row` draws a pattern for each class, as the paper ran ToMe. `tome per_call` draws one for all classes of a
+trial. In generation the two are the same."""
 
 
 def distance(row: Row) -> str:
@@ -111,7 +113,7 @@ def main_section(name: str, report: Report) -> str:
     rows = [[column.text(row).replace("-", "−") if column.head != "setting" else column.text(row) for column in heads]
             for row in report.rows]  # fmt: skip
     stem = MAIN[name].stem
-    return f"""### {name}
+    return f"""## {name}
 
 ![Change of accuracy of {name} under each setting, with intervals](images/{stem}-changes.png)
 
@@ -144,34 +146,21 @@ def on_distance(claim: Claim, name: str) -> DistanceContrast:
     return distance_contrast(MAIN[name], claim.ours, claim.theirs, claim.variable, len(GENERATION))
 
 
-def in_short() -> str:
-    return f"""## In short
-
-{summary()}
-
-The paper's claims, [tested below](#which-claims-hold-here), on these models. On classification:
-
-{in_words({claim.text: [on_accuracy(claim, name).verdict for name in MAIN] for claim in CLAIMS})}
-
-On generation:
-
-{in_words({claim.text: [on_distance(claim, name).verdict for name in MAIN] for claim in GENERATION})}"""
-
-
 def claims() -> str:
     heads = [head for name in MAIN for head in (f"{SHORT[name]}, mean", "at the highest ratio or factor")]
     accuracy = [[claim.text, *judged(on_accuracy(claim, name) for name in MAIN)] for claim in CLAIMS]
     distances = [[claim.text, *judged(on_distance(claim, name) for name in MAIN)] for claim in GENERATION]
-    return f"""### Which claims hold here
+    return f"""## Which claims hold here
 
-Differences of accuracy in percentage points on the same images: in the mean of all ratios or factors, with 95 %
-bootstrap intervals over images, and at 0.7 or 4, with Tango's. "Holds" and "the opposite": zero lies outside the
-interval of the mean at {100 - 5 / len(CLAIMS):g} %, which allows for {len(CLAIMS)} claims.
+Differences of accuracy in percentage points, on the same images. The mean is over all ratios or factors, with a 95 %
+bootstrap interval over images; the value at ratio 0.7 or factor 4 has Tango's interval. A claim "holds", or "the
+opposite" does, where zero lies outside the {100 - 5 / len(CLAIMS):g} % interval of the mean, which allows for
+{len(CLAIMS)} claims.
 
 {table(["claim on classification", *heads], accuracy)}
 
 Differences of the Fréchet distance to real images in the features of `fashion-features`, from the same seeds, ± one
-standard error; below zero, the first generates better. The same test, for {len(GENERATION)} claims, by Student's t.
+standard error. Below zero, the first generates better. The test is Student's t, allowing for {len(GENERATION)} claims.
 
 {table(["claim on generation", *heads], distances)}"""
 
@@ -207,16 +196,16 @@ def decomposition() -> str:
         total, fixed, frequency = (on_accuracy(Claim("", a, b), name).mean.value for a, b in (
             ("gated_merge", "tome per_row"), ("tome fixed", "tome per_row"), ("gated_merge", "tome fixed"),
         ))  # fmt: skip
-        parts.append(f"""**{name}**: of {100 * total:+.1f} points over ToMe with a pattern for each class,
-{100 * fixed:+.1f} come with one pattern for all, {100 * frequency:+.1f} with choosing destinations by frequency.
+        parts.append(f"""**{name}**: of {100 * total:+.1f} points over `tome per_row`, {100 * fixed:+.1f} come from
+one fixed pattern and {100 * frequency:+.1f} from choosing destinations by frequency.
 
 {table(["difference", "ratio 0.3", "ratio 0.5", "ratio 0.7", "mean"], rows)}""")
     return "\n\n".join([
-        """### Frequency or determinism?
+        """## Frequency or determinism?
 
-The paper compares its merging, which draws nothing, with ToMe, whose pattern is drawn anew in every call, so that two
-classes may differ because they were merged differently. Give ToMe one pattern for everything and the
-rest of the difference is what the Laplacian itself brings:""",
+The paper's merging is deterministic. The ToMe it is compared with draws a new pattern in every call, so two classes
+may differ because they were merged differently. Give ToMe one fixed pattern, and the rest of the difference is what
+the Laplacian brings:""",
         *parts,
     ]).replace(" -", " −")  # fmt: skip
 
@@ -236,9 +225,9 @@ def generation() -> str:
             table(["difference of FD-fashion", "factor 2", "factor 4", "mean"], coarser),
         ]
     return "\n\n".join([
-        """### Generation
+        """## Generation
 
-All differences of the Fréchet distance, value by value, ± one standard error: below zero, the first generates
+All differences of the Fréchet distance, value by value, ± one standard error. Below zero, the first generates
 better.""",
         *parts,
     ])  # fmt: skip

@@ -12,21 +12,20 @@ ATTENTIONS = 5  # of the finest grid of Stable Diffusion's U-Net
 def which_matching() -> str:
     return f"""## Which matching
 
-What matching, merging and unmerging at the five attentions of the finest grid add to a step of Stable Diffusion 2.0,
-from the records above:
+`match="exact"` compares a token with all destinations, `match="local"` with those nearby. What matching, merging and
+unmerging at the five finest attentions add to a step of Stable Diffusion 2.0:
 
 {costs()}
 
-What local matching changes, on the same images and seeds of the main comparison ([results](results.md)):
+What local matching changes, on the images and seeds of the [main comparison](results-details.md):
 
 {quality()}
 
 {verdict()}
 
-Local matching is the cheaper one everywhere. `gated_merge` is therefore local beyond 4,096 tokens, where exact matching
-costs more than a few hundredths of a step. Up to there the default is the paper's own operator, so that
-`gated_merge(ratio=0.7)` of Stable Diffusion at 512 pixels is what the paper measured, with its FLOPs; `match=` decides
-otherwise."""
+Local matching is cheaper everywhere. `gated_merge` therefore matches locally beyond 4,096 tokens, where exact matching
+takes more than a few hundredths of a step. Up to there the default is the paper's own operator, so that
+`gated_merge(ratio=0.7)` on Stable Diffusion at 512 px is what the paper measured, with its FLOPs."""
 
 
 def costs() -> str:
@@ -59,4 +58,4 @@ def verdict() -> str:
         pair = (record, "gated_merge local", "gated_merge", "ratio")
         classified, generated = accuracy_contrast(*pair).verdict, distance_contrast(*pair).verdict
         found.append(f"on {name} it classifies {words[classified]} and generates {words[generated]}")
-    return f"With local matching instead of exact, {'; '.join(found)}."
+    return f"Local against exact: {'; '.join(found)}."

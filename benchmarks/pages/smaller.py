@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrasts import Contrast, accuracy_contrast, compared, nearer
-from text import IMAGES, RESULTS, table
+from text import IMAGES, RESULTS, signs, table
 
 from bigain.experiments.report import Report, Row
 from bigain.experiments.tables import columns, footnote
@@ -63,14 +63,17 @@ SMALL = tuple(small for small in (
 
 def smaller() -> str:
     return "\n\n".join([
-        """## Smaller experiments
+        """# Smaller experiments
 
-Each with the command that repeats it; records in `benchmarks/results`. "Same label": how often the answer is that of
-the uncompressed model, right or wrong. With n = 200 an interval reaches some three to five points to each side: only
-large differences show. "Beyond chance": p < 0.05 by McNemar's test after Holm's correction for the table's rows, or
-zero outside the bootstrap interval of the mean over ratios, at 95 % for all pairs of a table together. Only the wall
-clock was taken on an idle machine. These records do not hold how busy it was, so `bigain report` shows no speed for
-them. In short:""",
+Each section names the command that repeats it. The records are in `benchmarks/results`.
+
+- "Same label" is how often the answer is that of the uncompressed model, right or wrong.
+- With n = 200 an interval reaches three to five points to each side, so only large differences show.
+- "Beyond chance" means p < 0.05 by McNemar's test, with Holm's correction for the rows of the table. For pairs it means
+  that zero lies outside the bootstrap interval of the mean over ratios, at 95 % for all pairs of a table together.
+- Times were taken for the wall clock only, on an otherwise idle machine.
+
+In short:""",
         "\n".join(brief(small) for small in SMALL),
         *(section(small) for small in SMALL),
     ])  # fmt: skip
@@ -111,7 +114,7 @@ def section(small: Small) -> str:
     made = max((row.samples.n for row in report.rows if row.samples), default=0)
     count = f"n = {n}" + (f" classified and {made} generated" if made else "")
     parts = [
-        f"""### {report.title}
+        f"""## {report.title}
 
 {report.about} `bigain run benchmarks/experiments/bundled/{small.stem}.toml`,
 model `{report.experiment["model"]}`, {count}, seed {report.experiment["seed"]}."""
@@ -137,8 +140,8 @@ def contrasts(small: Small) -> list[Contrast]:
 def told(found: list[Contrast]) -> str:
     """Which first rows of the pairs are better or worse in the mean, in words."""
     words = [
-        f"Beyond chance {word}: {'; '.join(f'{one.ours} than {one.theirs}' for one in found if one.verdict == sign)}."
-        for sign, word in ((1, "better"), (-1, "worse"))
+        f"{word} beyond chance: {'; '.join(f'{one.ours} than {one.theirs}' for one in found if one.verdict == sign)}."
+        for sign, word in ((1, "Better"), (-1, "Worse"))
         if any(one.verdict == sign for one in found)
     ]
     return " ".join(words) or "No pair differs beyond chance."
@@ -148,7 +151,7 @@ def paced(report: Report) -> str:
     """Which rows are faster or slower than the uncompressed model in the whole of their interval, in words."""
     timed = [row for row in report.rows if row.speed is not None]
     rounds = min(row.speed.n for row in timed)
-    closer = "[Performance](performance.md) has closer measurements, of larger models."
+    closer = "[Performance](performance.md) measures larger models more closely."
     if not all(row.speed.bounded for row in timed):
         return f"Medians of {rounds} rounds, too few for intervals: no row is shown to be faster or slower. {closer}"
     found = [
@@ -184,9 +187,11 @@ def listed(what: str, against: str, worse: list[str], better: list[str]) -> str:
     if not worse + better:
         return f"No difference{what} to {against} is beyond chance."
     found = [
-        f"{word} than {against}: {', '.join(rows)}" for word, rows in (("worse", worse), ("better", better)) if rows
+        f"{word} than {against}{what}, beyond chance: {', '.join(rows)}."
+        for word, rows in (("Worse", worse), ("Better", better))
+        if rows
     ]
-    return f"Beyond chance{what} {'; '.join(found)}."
+    return " ".join(found)
 
 
 def named(rows: Iterable[Row]) -> list[str]:
@@ -195,11 +200,6 @@ def named(rows: Iterable[Row]) -> list[str]:
     for row in rows:
         values.setdefault(row.name, []).append(row.label.removeprefix(row.name).removeprefix(", "))
     return [f"{name} ({'; '.join(found)})" if any(found) else name for name, found in values.items()]
-
-
-def signs(cell: str) -> str:
-    """A true minus in numbers; names keep their hyphens."""
-    return cell.replace("-", "−") if cell[:1] in ("+", "-") else cell
 
 
 def draw() -> None:

@@ -1,6 +1,7 @@
 """Markdown from records."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,8 @@ def share(found: Record, digits: int = 1) -> str:
 def points(value: float, low: float, high: float) -> str:
     """A difference of shares in percentage points."""
     return f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]".replace("-", "−")
+
+
+def signs(text: str) -> str:
+    """A true minus before numbers; names keep their hyphens."""
+    return re.sub(r"(?<![\w-])-(?=[\d.])|(?<=\de)-(?=\d)", "−", text)

@@ -66,9 +66,14 @@ def read(path: Path) -> Addresses:
     return parser
 
 
+def pages(entries: list[dict[str, Any]]) -> list[str]:
+    """The pages of a navigation and of all its sections."""
+    found = [target for entry in entries for target in entry.values()]
+    return [name for target in found for name in ([target] if isinstance(target, str) else pages(target))]
+
+
 def test_every_page_is_in_the_navigation_and_is_built(site: Path) -> None:
-    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
-    listed = [name for entry in nav for name in entry.values()]
+    listed = pages(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])
     assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md"))
     for name in listed:
         place = site / ("index.html" if name == "index.md" else f"{Path(name).stem}/index.html")
@@ -83,6 +88,31 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 def test_the_reference_has_every_public_name(site: Path) -> None:
     names = read(site / "api/index.html").names
     assert {f"bigain.{name}" for name in bigain.__all__} <= names
+
+
+DIALECT = re.compile(r"\b(talents?|time[ -]steps?|data sets?|hub ids?|backbones?|down sampling)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_use_the_words_of_diffusers(path: Path) -> None:
+    """Timestep, dataset, Hub model ID; code and the names of tests may say what they like."""
+    assert not DIALECT.findall(CODE.sub("", prose(path)))
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+def section(path: Path, title: str) -> str:
+    """The text under a heading of the second level, up to the next one."""
+    return path.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0].strip()
+
+
+def test_there_is_one_recommendation() -> None:
+    """README.md and the documentation give the same advice, word for word."""
+    advice = section(ROOT / "README.md", "Which operator when")
+    assert advice
+    assert section(DOCS / "compress.md", "Which operator when").startswith(advice)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -46,10 +46,10 @@ class Block(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What is done with it: written to a file, run, or compared with what the block before it printed."""
+        """What is done with it: written to a file, run, compared with what the block before it printed, or nothing."""
         if self.title is not None:
             return "file"
-        kinds = {"python": "python", "sh": "commands", "text": "output"}
+        kinds = {"python": "python", "sh": "commands", "text": "output", "bibtex": "quote"}
         if self.language not in kinds:
             raise ValueError(
                 f"{self.place}: cannot tell what a block of {self.language!r} is for; write python or sh to have it "
@@ -92,6 +92,8 @@ class Page:
 
     def run(self, block: Block) -> None:
         text = self.replaced(block.text)
+        if block.kind == "quote":
+            return
         if block.kind == "output":
             if self.printed is None:
                 raise ValueError(f"{block.place}: output needs a block before it that ran as it is, without stand-ins")
@@ -158,12 +160,12 @@ def run_script(path: Path, words: list[str]) -> None:
 @contextmanager
 def isolated() -> Iterator[None]:
     """What is registered or imported from the current folder inside is forgotten afterwards."""
-    shelves = [(registry._items, dict(registry._items)) for registry in REGISTRIES]
+    known = [(registry._items, dict(registry._items)) for registry in REGISTRIES]
     families, modules = list(FAMILIES), set(sys.modules)
     try:
         yield
     finally:
-        for items, before in shelves:
+        for items, before in known:
             items.clear()
             items.update(before)
         FAMILIES[:] = families

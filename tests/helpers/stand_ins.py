@@ -38,13 +38,7 @@ OFFLOAD = StandIn(
 )
 
 STAND_INS: dict[str, tuple[StandIn, ...]] = {
-    "README.md": (
-        SD2,
-        CUDA,
-        HALF,
-        StandIn("--count 20", "--count 2", QUICK),
-        StandIn("--rounds 6", "--rounds 1 --operator 'gated_merge(ratio=0.7)'", QUICK),
-    ),
+    "README.md": (SD2, CUDA, HALF),
     "classify.md": (
         SD2,
         DIT,
@@ -55,6 +49,10 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         StandIn("classes, prompts=", 'classes, "exhaustive(1)", prompts=', QUICK),
         StandIn(".subset(100)", ".subset(20)", QUICK),
         StandIn("candidates=20", "candidates=5", QUICK),
+    ),
+    "commands.md": (
+        StandIn("--count 20", "--count 2", QUICK),
+        StandIn("--rounds 6", "--rounds 1 --operator 'gated_merge(ratio=0.7)'", QUICK),
     ),
     "compress.md": (SD2, SDXL, DIT, CANNY, LORA, CUDA, HALF, STEPS, EAGER, OFFLOAD),
     "experiments.md": (SD2, ON_CUDA, FEW_TRIALS, StandIn("n = 200", "n = 2", QUICK)),
@@ -74,6 +72,7 @@ NOT_RUN = {
     ". .venv/bin/activate": "is for an interactive shell",
     "make demo": "has tests of its own",
     "make test": "is what is running",
+    'pip install ".[plots]"': "installs what the tests run on",
 }
 
 
@@ -125,14 +124,20 @@ def picture(name: str) -> Callable[[], None]:
     return lambda: Image.new("RGB", (48, 32), "orange").save(name)
 
 
+def images_of_the_repository() -> None:
+    """Those that are named by their paths in a clone."""
+    Path("docs/images").mkdir(parents=True)
+    for name in ("docs/images/boot.png", "docs/images/bag.png"):
+        shutil.copy(ROOT / name, name)
+
+
 def photos_of_clothes() -> None:
-    """photos/ with two of the bundled images, and two by name."""
+    """photos/ with two of the bundled images, in folders named after their classes."""
     data = load_data("fashion-sample").subset(2)
-    for example, name in zip(data.examples, ("docs/images/boot.png", "docs/images/bag.png"), strict=True):
+    for example in data.examples:
         folder = Path("photos") / data.classes[example.labels[0]].replace("/", "_")
-        for path in (folder / "1.png", Path(name)):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(example.image).save(path)
+        folder.mkdir(parents=True)
+        Image.fromarray(example.image).save(folder / "1.png")
 
 
 def photos_of_pets() -> None:
@@ -145,7 +150,7 @@ def photos_of_pets() -> None:
 SMALLER = {
     r"n = \d+": "n = 1",
     r"count = \d+": "count = 4",
-    r"steps = \d+": "steps = 1",
+    r"num_inference_steps = \d+": "num_inference_steps = 1",
     r"(ratio|factor) = \[(.*?),.*\]": r"\1 = [\2]",
     r'policy = ".*"': 'policy = "exhaustive(1)"',
     r'data = ".*"': 'data = "fashion-sample"',
@@ -169,7 +174,8 @@ def examples() -> None:
 
 
 FILES: dict[str, tuple[Callable[[], None], ...]] = {
-    "README.md": (photos_of_clothes, experiments, examples),
+    "README.md": (images_of_the_repository,),
+    "commands.md": (images_of_the_repository, photos_of_clothes, experiments, examples),
     "classify.md": (picture("cat.png"),),
     "compress.md": (picture("edges.png"),),
     "experiments.md": (photos_of_pets, experiments),

@@ -1,4 +1,4 @@
-"""The page of `bigain demo`: one HTML file that needs nothing else. It lays out what was measured."""
+"""The page of `bigain demo`: one self-contained HTML file. It lays out what was measured."""
 
 import base64
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ from bigain.plots.reading import counted, uncompressed
 TEMPLATE = Path(__file__).with_name("page.html")
 HEADS = {
     "setting": "what is attached to the model",
-    "accuracy %": "share of right answers with its 95 % interval, drawn on a scale from 0 to 100 %",
-    "same label %": "share of answers that are those of the uncompressed model, right or wrong",
-    "SSIM": "likeness of generated images to the uncompressed ones of the same seed; 1 is equal",
-    "MFLOPs": "operations of one forward pass of one sample, in millions",
+    "accuracy %": "share of right answers with its 95 % interval, on a scale from 0 to 100 %",
+    "same label %": "share of answers that agree with the uncompressed model, right or wrong",
+    "SSIM": "similarity of generated images to the uncompressed ones of the same seeds; 1 means equal",
+    "MFLOPs": "millions of operations in one forward pass of one sample",
     "saved %": "share of these operations that is saved",
-    "tokens": "at each compressed attention, before and after; keys alone where all queries stay",
+    "tokens": "at each compressed attention, before and after; only keys where all queries stay",
 }
 OPERATORS = {
-    "tome": "Similar tokens are averaged; which tokens take others in is drawn at random.",
-    "gated_merge": "The same, but in each cell of 2 x 2 the smoothest token takes others in.",
-    "kv_downsample": "All queries stay; keys and values come from a coarser grid.",
+    "tome": "Similar tokens are merged. The tokens that others merge into are drawn at random.",
+    "gated_merge": "Similar tokens are merged. In each 2x2 cell, others merge into the smoothest token.",
+    "kv_downsample": "All queries stay. Keys and values come from a coarser grid.",
 }
 CHANCE = 0.05
 NO_CURVES = "The accuracy curves need matplotlib: pip install bigain[plots], then start the demo again."
 
 
 class Picture(NamedTuple):
-    """A PNG with its words; `details` are lines that are shown on demand."""
+    """A PNG with its caption; `details` are lines that are shown on demand."""
 
     png: bytes
     title: str
@@ -127,7 +127,7 @@ def bar(share: Share) -> str:
 
 
 def story(report: Report) -> dict[str, str]:
-    """What the numbers say in plain words, and what they are too few to say."""
+    """What the numbers say in plain words, and what they cannot say."""
     dense = uncompressed(report)
     assert dense is not None  # a row of the demo's file
     rows = [row for row in report.rows if row is not dense]
@@ -145,7 +145,7 @@ def accuracies(dense: Row, rows: Sequence[Row]) -> str:
         for row, share in zip(rows, shares[1:], strict=True)
     ]
     return (
-        f"Of the same {shares[0].n} real test images, which it was not trained on, the model names "
+        f"Of the same {shares[0].n} real test images, none of them seen in training, the model gets "
         f"{listed([f'{shares[0].hits} right as it is', *others])}."
     )
 
@@ -156,8 +156,8 @@ def verdict(rows: Sequence[Row]) -> str:
     clear = [row.label for row in rows if row.p is not None and row.p < CHANCE]
     if clear:
         return (
-            f"Beyond chance ({n}, McNemar's test with Holm's correction): {listed(clear)}. Of all else, and of the "
-            "order of the operators, this demo is too small to tell."
+            f"Beyond chance ({n}, McNemar's test with Holm's correction): {listed(clear)}. Of all else, and of which "
+            "operator is best, this demo is too small to tell."
         )
     low, high = (100 * end for end in (min(c.low for c in changes), max(c.high for c in changes)))
     return (
@@ -170,9 +170,9 @@ def verdict(rows: Sequence[Row]) -> str:
 def likeness(rows: Sequence[Row]) -> str:
     found = counted(row.samples.n for row in rows if row.samples)
     return (
-        f"Look at the same seeds below ({found} a setting). SSIM against the uncompressed images says how different "
-        "they are, not how good: another image may be as good. A Fréchet distance would judge that, but with so few "
-        "images it would mostly measure their number, so there is none here."
+        f"Compare the same seeds below ({found} a setting). SSIM says how much an image differs from the uncompressed "
+        "one, not how good it is: a different image may be as good. A Fréchet distance would judge quality. With so "
+        "few images it would mostly measure how few they are, so there is none here."
     )
 
 
@@ -180,9 +180,9 @@ def times(rows: Sequence[Row]) -> str:
     saved = sorted(100 * row.saved for row in rows if row.saved)
     found = [f"{row.label} {1000 * row.seconds:.1f} ms" for row in rows if row.seconds]
     return (
-        f"The operators save {saved[0]:.1f} to {saved[-1]:.1f} % of the operations, which are not time. In this run an "
-        f"evaluation of the model took: {listed(found)}. Other work on the machine changes these times; it changes no "
-        "other number on this page."
+        f"The operators save {saved[0]:.1f} to {saved[-1]:.1f} % of the operations. Operations are not time, and this "
+        f"model is small. In this run one evaluation took: {listed(found)}. Other work on the machine changes these "
+        "times, but no other number on this page."
     )
 
 
@@ -226,7 +226,7 @@ def curves(pictures: list[Picture] | None) -> str:
     """The section of the committed records; nothing where there are none."""
     if pictures == []:
         return ""
-    head = "<h2>Accuracy curves from the records</h2>"
+    head = "<h2>Accuracy curves from larger runs</h2>"
     if pictures is None:
         return f"<section>\n{head}\n<p>{escape(NO_CURVES)}</p>\n</section>"
     charts = [
