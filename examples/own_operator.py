@@ -15,14 +15,12 @@ from bigain.tokens.plans import Selected
 class EveryRow:
     """Keys and values from every `step`-th row of the grid."""
 
-    data_dependent = draws = reduces_queries = (
-        False  # the plan depends neither on the tokens nor on a draw, and all queries stay
-    )
+    data_dependent = stochastic = reduces_queries = False  # no tokens, no draw, all queries stay
     step: int = 2
 
     def plan(self, x, call):
         rows = torch.arange(call.grid.tokens, device=x.device).view(*call.grid)[:: self.step]
-        return Selected(rows.flatten().expand(len(x), -1))
+        return Selected(rows.flatten().expand(x.shape[0], -1))
 
 
 if __name__ == "__main__":
