@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import compression
+import correction
 import figures
 import overview
 import performance
@@ -40,6 +41,7 @@ def render() -> dict[Path, str]:
     parts = {
         ROOT / "README.md": {"results": overview.headline()},
         ROOT / "docs" / "models.md": {"models": listed()},
+        ROOT / "docs" / "correction.md": {"correction": correction.correction()},
     }
     return written | {page: filled(page.read_text(), own) for page, own in parts.items()}
 
@@ -57,5 +59,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, smaller):
+    for part in (figures, compression, correction, smaller):
         part.draw()
