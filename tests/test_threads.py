@@ -45,6 +45,7 @@ def attach_until(stop, model, operators):
             handle.remove()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "operators"),
     [
@@ -70,7 +71,7 @@ def test_passes_in_two_threads_are_pure(name, operators, often):
 
     def passes(_):
         start.wait(60)
-        return [run(backbone, model, size=(8, 8)) for _ in range(250 if name == "dit" else 50)]
+        return [run(backbone, model, size=(8, 8)) for _ in range(120 if name == "dit" else 30)]
 
     def attach():
         start.wait(60)

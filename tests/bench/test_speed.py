@@ -19,8 +19,22 @@ from bigain.bench.speed_report import advice, speed_table
 from bigain.bench.stopwatch import PARTS
 from bigain.cli import app
 from bigain.compression.attach import site_hooks
+from bigain.denoisers.base import ImageSpec
+from bigain.denoisers.labelled import LabelledDenoiser, build_labelled
+from bigain.denoisers.schedule import Schedule
 from bigain.plots.speed import stacked
+from bigain.zoo.loop import save_labelled
 from helpers.models import BACKBONES, run
+
+UNET = {
+    "sample_size": 16,
+    "block_out_channels": (8,),
+    "layers_per_block": 1,
+    "down_block_types": ("CrossAttnDownBlock2D",),
+    "up_block_types": ("UpBlock2D",),
+    "mid_block_type": None,
+    "attention_head_dim": 1,
+}
 
 QUICK = {"model": "fashion-unet", "rounds": 2}
 
@@ -62,29 +76,47 @@ def test_twins_share_their_weights_and_nothing_else() -> None:
             assert not torch.equal(run(backbone, model), run(backbone, other))
 
 
-# inductor itself uses what torch calls deprecated
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-def test_compiled_runs_beside_eager() -> None:
-    found = measure(Bench(**QUICK, operators=("gated_merge(0.5)",), compiled=True)).rows
-    assert [(row.name, row.mode) for row in found] == [
-        ("none", "eager"), ("gated_merge(0.5)", "eager"), ("none", "compiled"), ("gated_merge(0.5)", "compiled"),
-    ]  # fmt: skip
-    assert found[3].parts is None
-    assert found[1].to_eager is None
-    assert found[3].to_eager.value > 0
-    assert not found[3].to_eager.bounded  # of two rounds
-    assert found[3].as_json()["to_eager"]["low"] is None
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a U-Net of one block."""
+    sizes = UNET | {"in_channels": 4, "out_channels": 4, "cross_attention_dim": 32, "norm_num_groups": 8}
+    denoiser = LabelledDenoiser(build_labelled("unet", sizes, 3, 2), Schedule(), ImageSpec(28, 1, 2), tuple("abc"))
+    folder = tmp_path_factory.mktemp("small")
+    save_labelled(folder, denoiser, "unet")
+    return str(folder)
 
 
-def test_all_models_are_compiled_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond its limit Dynamo would run eager without an error; here the limit is one graph."""
+@pytest.fixture(scope="module")
+def compiled(small: str) -> speed.Result:
+    """What is compiled, not how: test_compile.py tells what Inductor makes of it. Dynamo would run eager beyond its
+    limit without an error; here the limit is one graph.
+    """
     import torch._dynamo
 
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
-        result = measure(Bench(**QUICK, operators=("todo(factor=2)", "avg_pool(factor=2)"), compiled=True))
-    assert result.failed == {}
-    assert sum(row.mode == "compiled" for row in result.rows) == 3
+    operators = ("todo(factor=2)", "gated_merge(0.5)")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True),
+    ):
+        patch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+        return measure(Bench(small, operators, rounds=2, compiled=True))
+
+
+def test_compiled_runs_beside_eager(compiled: speed.Result) -> None:
+    rows = compiled.rows
+    assert [(row.name, row.mode) for row in rows] == [
+        (name, mode) for mode in ("eager", "compiled") for name in ("none", "todo(factor=2)", "gated_merge(0.5)")
+    ]
+    assert rows[5].parts is None
+    assert rows[2].to_eager is None
+    assert rows[5].to_eager.value > 0
+    assert not rows[5].to_eager.bounded  # of two rounds
+    assert rows[5].as_json()["to_eager"]["low"] is None
+
+
+def test_all_models_are_compiled_however_many(compiled: speed.Result) -> None:
+    assert compiled.failed == {}
+    assert sum(row.mode == "compiled" for row in compiled.rows) == 3
 
 
 def test_a_step_that_does_not_pay_is_named() -> None:
@@ -99,7 +131,7 @@ def test_a_step_that_does_not_pay_is_named() -> None:
 
 
 def row_of(own: list[float], dense: list[float]) -> Measured:
-    runner = Runner("todo(2)", "eager", torch.nn.Identity(), lambda: None)
+    runner = Runner("todo(2)", "eager", torch.nn.Identity(), lambda: None, None)
     times = {("none", "eager"): dense, ("todo(2)", "eager"): own}
     return measured(runner, times, {"none": 10, "todo(2)": 5}, Details(None, None))
 
@@ -147,7 +179,7 @@ def test_the_table_says_how_the_speedup_is_formed() -> None:
     assert "speed-up: the time of none over its own in the same round, median and 95 % interval" in text
 
 
-def test_what_cannot_be_compiled_is_named_and_the_rest_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_compiled_is_named_and_the_rest_measured(small: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def compiler(model: torch.nn.Module) -> object:
         def fail(*args: object, **kwargs: object) -> None:
             raise RuntimeError("no such kernel\nand much more")
@@ -155,7 +187,7 @@ def test_what_cannot_be_compiled_is_named_and_the_rest_measured(monkeypatch: pyt
         return fail if site_hooks(model) else model
 
     monkeypatch.setattr(torch, "compile", compiler)
-    result = measure(Bench(**QUICK, operators=("tomesd(ratio=0.5)", "gated_merge(0.5)"), compiled=True))
+    result = measure(Bench(small, ("tomesd(ratio=0.5)", "gated_merge(0.5)"), rounds=2, compiled=True))
     assert result.failed == {"gated_merge(0.5)": "RuntimeError: no such kernel"}
     assert [row.name for row in result.rows if row.mode == "compiled"] == ["none", "tomesd(ratio=0.5)"]
     assert [row.name for row in result.rows if row.mode == "eager"][-1] == "gated_merge(0.5)"
@@ -200,8 +232,8 @@ def test_bars_add_up_to_the_step() -> None:
     ("changes", "text"),
     [
         ({"dtype": "float8"}, "unknown dtype 'float8'"),
-        ({"batch": 0}, "batch must be an int from 1, got 0"),
-        ({"rounds": 2.5}, "rounds must be an int from 1, got 2.5"),
+        ({"batch": 0}, "batch must be an int of at least 1, got 0"),
+        ({"rounds": 2.5}, "rounds must be an int of at least 1, got 2.5"),
         ({"model": "sd3"}, "unknown bundled model 'sd3'"),
         ({"operators": ("gated_merg(0.5)",)}, "Did you mean 'gated_merge'"),
     ],

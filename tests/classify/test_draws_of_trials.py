@@ -11,6 +11,14 @@ from helpers.denoisers import CLASSES, tiny
 from helpers.models import EXAMPLES
 
 OPERATORS = [*EXAMPLES.values(), "tome(ratio=0.6, pattern='per_row')", "sito(ratio=0.6, noise=30.0)"]
+# every operator on both kinds of models and with both kinds of plans; what draws, in all combinations
+DRAWING = [operator for operator in OPERATORS if bigain.parse(operator).stochastic]
+BATCHED = [
+    *[("unet", operator, None) for operator in OPERATORS],
+    *[("dit", operator, "input") for operator in OPERATORS],
+    *[("unet", operator, "input") for operator in DRAWING],
+    *[("dit", operator, None) for operator in DRAWING],
+]
 STEPS = (100, 400, 600, 900)
 
 
@@ -24,8 +32,7 @@ def images() -> torch.Tensor:
     return 2 * torch.rand(3, 1, 32, 32, generator=torch.Generator().manual_seed(0)) - 1
 
 
-@pytest.mark.parametrize("groups", [None, "input"])
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("denoiser", "operator", "groups"), BATCHED, indirect=["denoiser"])
 def test_batch_size_order_and_sharding_change_nothing(
     denoiser: LabelledDenoiser, images: torch.Tensor, operator: str, groups: str | None
 ) -> None:
@@ -59,8 +66,8 @@ def test_draws_differ_between_trials_seeds_and_classes(
             return plan
 
     with bigain.compress(denoiser, operator, where="index=0") as handle:
-        job = handle._job
-        job.operator = Watched(**vars(job.operator))
+        attachment = handle._attachment
+        attachment.operator = Watched(**vars(attachment.operator))
         bigain.DiffusionClassifier(denoiser, CLASSES, Exhaustive(2), batch_size=24)(images[:1])
         bigain.DiffusionClassifier(denoiser, CLASSES, Exhaustive(1), batch_size=24, seed=1)(images[:1])
     first, second = patterns[0].chunk(2)

@@ -47,7 +47,7 @@ def test_paused_is_dense(backbone, model, operator):
 def test_applying_twice_raises_and_lists_the_sites(backbone, model, operator):
     with bigain.compress(model, operator) as handle:
         attached = traces(model)
-        with pytest.raises(ValueError, match="compressed already") as error:
+        with pytest.raises(ValueError, match="these sites are already compressed") as error:
             bigain.compress(model, operator)
         assert traces(model) == attached
         for row in handle.status():

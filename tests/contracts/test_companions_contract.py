@@ -12,8 +12,9 @@ from peft import LoraConfig, inject_adapter_in_model
 
 import bigain
 from helpers.models import BACKBONES, run, traces
+from helpers.pairs import ONE_OF_EACH_CLASS, pairs_of
 
-NAMES = ["sd", "dit", "pixart"]  # one of each class of model
+NAMES = ONE_OF_EACH_CLASS
 
 
 def close(a, b):
@@ -73,23 +74,23 @@ def test_another_processor_weighs_merged_keys_alike(backbone, processor):
         close(run(backbone, model), expected)
 
 
-@pytest.mark.parametrize("name", ["sd", "controlnet"])
-def test_attention_slices_after_applying(name, operator):
+@pytest.mark.parametrize(("name", "spec"), pairs_of("sd", "controlnet"))
+def test_attention_slices_after_applying(name, spec):
     backbone = BACKBONES[name]
     model = backbone.build()
-    with bigain.compress(model, operator) as handle:
+    with bigain.compress(model, spec) as handle:
         expected = run(backbone, model)
         model.set_attention_slice("auto")
         handle.reset()
         close(run(backbone, model), expected)
 
 
-@pytest.mark.parametrize("name", ["sd", "pixart"])
-def test_fused_projections_after_applying(name, operator):
+@pytest.mark.parametrize(("name", "spec"), pairs_of("sd", "pixart"))
+def test_fused_projections_after_applying(name, spec):
     backbone = BACKBONES[name]
     model = backbone.build()
     dense = run(backbone, model)
-    with bigain.compress(model, operator) as handle:
+    with bigain.compress(model, spec) as handle:
         expected = run(backbone, model)
         model.fuse_qkv_projections()
         fused = traces(model)
@@ -104,15 +105,15 @@ def test_fused_projections_after_applying(name, operator):
     close(run(backbone, model), dense)
 
 
-@pytest.mark.parametrize("name", ["sd", "pixart"])
-def test_fused_projections_before_applying(name, operator):
+@pytest.mark.parametrize(("name", "spec"), pairs_of("sd", "pixart"))
+def test_fused_projections_before_applying(name, spec):
     backbone = BACKBONES[name]
     model = backbone.build()
-    with bigain.compress(model, operator):
+    with bigain.compress(model, spec):
         expected = run(backbone, model)
     model.fuse_qkv_projections()
     before = traces(model)
-    with bigain.compress(model, operator):
+    with bigain.compress(model, spec):
         close(run(backbone, model), expected)
     assert traces(model) == before
 

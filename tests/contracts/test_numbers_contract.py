@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import bigain
-from helpers.models import BACKBONES, call, distance, run
+from helpers.models import BACKBONES, EXAMPLES, call, distance, run
+from helpers.pairs import KINDS, pairs_of
 
 SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
 
@@ -33,8 +34,18 @@ def test_half_precision_is_close(backbone, operator, dtype):
     assert distance(half, full) < {torch.float16: 0.01, torch.bfloat16: 0.04}[dtype]
 
 
-@pytest.mark.parametrize("options", [{}, {"groups": 2}, {"reuse": "stage"}], ids=str)
-def test_double_precision_is_close(backbone, operator, options):
+def test_double_precision_is_close(backbone, operator):
+    assert_double_is_close(backbone, operator)
+
+
+@pytest.mark.parametrize("options", [{"groups": 2}, {"reuse": "stage"}], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["sd", "dit"])
+def test_double_precision_of_shared_and_kept_plans(name, kind, options):
+    assert_double_is_close(BACKBONES[name], EXAMPLES[kind], **options)
+
+
+def assert_double_is_close(backbone, operator, **options):
     single, double = backbone.build(), backbone.build().double()
     with bigain.compress(single, operator, **options), bigain.compress(double, operator, **options):
         found, wanted = run(backbone, single), run(backbone, double)
@@ -82,10 +93,15 @@ def test_one_time_step_for_all_rows(name, t):
         torch.testing.assert_close(run(backbone, model, t=t), each, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("size", [(64, 64), (48, 80), (33, 47)], ids=str)
-@pytest.mark.parametrize("name", ["sd", "pixart"])
-def test_grids_of_all_shapes(name, operator, size):
-    assert_grid(name, operator, size)
+@pytest.mark.parametrize("size", [(24, 40), (33, 47)], ids=str)
+@pytest.mark.parametrize(("name", "spec"), pairs_of("sd", "pixart"))
+def test_grids_of_all_shapes(name, spec, size):
+    assert_grid(name, spec, size)
+
+
+@pytest.mark.parametrize(("name", "spec"), [("sd", "gated_merge(ratio=0.6)"), ("pixart", "kv_downsample(factor=2)")])
+def test_latents_of_512_pixels(name, spec):
+    assert_grid(name, spec, (64, 64))
 
 
 @pytest.mark.parametrize("name", ["sdxl", "controlnet"])

@@ -1,24 +1,37 @@
 """The account of what was saved is exact."""
 
+from functools import cache
+
 import pytest
 import torch
 
 import bigain
 from bigain.bench.flops import counted
 from bigain.models import family_of
+from helpers.models import BACKBONES
 
 # on a handful of tokens of narrow models, planning by an N x N similarity may cost more than it saves
 PLANNING_MAY_COST_MORE = "sito"
 
 
-@pytest.fixture(scope="module")
+@cache
+def on_meta(name):
+    return BACKBONES[name].on_meta()
+
+
+@cache
+def dense_flops(name):
+    return flops(BACKBONES[name], on_meta(name))
+
+
+@pytest.fixture
 def meta(backbone):
-    return backbone.on_meta()
+    return on_meta(backbone.name)
 
 
-@pytest.fixture(scope="module")
-def dense(backbone, meta):
-    return flops(backbone, meta)
+@pytest.fixture
+def dense(backbone):
+    return dense_flops(backbone.name)
 
 
 @torch.no_grad()

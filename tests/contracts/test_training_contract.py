@@ -5,8 +5,9 @@ import torch
 
 import bigain
 from helpers.models import call
+from helpers.pairs import ONE_OF_EACH_CLASS
 
-NAMES = ["sd", "dit", "pixart"]  # one of each class of model
+NAMES = ONE_OF_EACH_CLASS
 
 
 def gradients(model, handle, *batches):

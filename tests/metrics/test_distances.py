@@ -72,7 +72,7 @@ def test_only_like_distances_compare() -> None:
     a = Distance(12.34, 4.5, 500, "1000 of test", "fashion", "FD", 0.4, (1.0, 2.0))
     assert difference(a, a) == (0, 0)
     for other in (a._replace(kind="KD"), a._replace(reference="900 of test"), a._replace(parts=(1.0,))):
-        with pytest.raises(ValueError, match="distances of one kind to one reference compare, got FD-fashion"):
+        with pytest.raises(ValueError, match="distances must be of one kind and to one reference, got FD-fashion"):
             difference(a, other)
 
 

@@ -120,7 +120,7 @@ def test_errors_say_what_came() -> None:
     yes, no = np.ones(3, bool), np.zeros(2, bool)
     with pytest.raises(ValueError, match=r"same images, \(n,\) both, got \(3,\) and \(2,\)"):
         mcnemar(yes, no)
-    with pytest.raises(ValueError, match="true or false, got int64 and bool"):
+    with pytest.raises(ValueError, match="True or False for each image, got int64 and bool"):
         share_difference(np.array([0, 1, 2]), yes)
     with pytest.raises(ValueError, match=r"got \(3,\) and \(2,\)"):
         mean_difference(yes, no)

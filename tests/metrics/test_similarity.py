@@ -77,5 +77,5 @@ def test_errors_say_what_came() -> None:
         psnr(a * torch.nan, b)
     with pytest.raises(ValueError, match=r"floating-point .* got torch.uint8 \(4, 3, 24, 31\)"):
         ssim(a.byte(), b.byte())
-    with pytest.raises(ValueError, match="needs images of 6 pixels a side or more, got 24 x 5"):
+    with pytest.raises(ValueError, match="needs images of 6 pixels a side or more; got 24 x 5"):
         ssim(a[..., :5], b[..., :5])

@@ -87,7 +87,7 @@ def test_corner_is_the_top_left():
     assert_destinations(ToMe(0.75, pattern="corner"), sizes, grid, destinations)
 
 
-@pytest.mark.parametrize(("pattern", "draw", "site"), [("random", 6, 3), ("shared", 0, 0)])
+@pytest.mark.parametrize(("pattern", "draw", "site"), [("per_call", 6, 3), ("fixed", 0, 0)])
 def test_drawn_destinations_are_those_of_the_hash(pattern, draw, site):
     grid = Grid(4, 6)
     places = draw_bits(2, torch.tensor(draw), site, 6) % 4

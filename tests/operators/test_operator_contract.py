@@ -173,7 +173,7 @@ def test_half_precision_mostly_chooses_as_float32_does(text, dtype):
     half, full = operator.plan(x, call(grid)), operator.plan(x.float(), call(grid))
     context = half.context(x)
     if context is None:
-        context, expected = half.restore(half.queries(x)), full.restore(full.queries(x.float()))
+        context, expected = half.unmerge(half.queries(x)), full.unmerge(full.queries(x.float()))
     else:
         expected = full.context(x.float())
     close = torch.isclose(context.float(), expected, rtol=0.05, atol=0.05).all(-1)

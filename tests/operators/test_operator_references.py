@@ -86,12 +86,12 @@ def test_block_merge_by_every_score(scorer):
 
 @every_grid
 @every_setting
-@pytest.mark.parametrize("pattern", ["random", "shared", "corner"])
+@pytest.mark.parametrize("pattern", ["per_call", "fixed", "corner"])
 def test_tome(pattern, ratio, window, grid):
     x = tokens(grid, rows=2, seed=5)
     count = len(references.cells(*grid, window))
     size = window**2 if isinstance(window, int) else 2
-    draw, site = (4, 2) if pattern == "random" else (0, 0)
+    draw, site = (4, 2) if pattern == "per_call" else (0, 0)
     places = (draw_bits(9, torch.tensor(draw), site, count) % size).tolist()
     places = [0] * count if pattern == "corner" else places
     expected = references.tome(x, grid, ratio, window, places)

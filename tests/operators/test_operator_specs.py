@@ -28,7 +28,7 @@ VALID = {
         "gated_merge", scorer=scorers, anchor=st.sampled_from(["lowest", "highest", "row_order"])
     ),
     "block_merge": with_ratio("block_merge", scorer=scorers, tile=st.sampled_from(["max", "mean", "min"])),
-    "tome": with_ratio("tome", seed=seeds, pattern=st.sampled_from(["random", "shared", "corner"])),
+    "tome": with_ratio("tome", seed=seeds, pattern=st.sampled_from(["per_call", "per_row", "fixed", "corner"])),
     "sito": with_ratio("sito", seed=seeds, noise=st.floats(0, allow_infinity=False) | st.integers(0, 9)),
     "kv_downsample": st.builds(OPERATORS["kv_downsample"], factor=factors, alpha=numbers | st.tuples(numbers, numbers)),
     "todo": st.builds(OPERATORS["todo"], factor=factors),
@@ -97,10 +97,10 @@ def test_numbers_of_numpy_are_written_as_plain_numbers():
 
 def test_infinite_noise_is_refused():
     """inf is no literal, so an operator that has it could not be read back."""
-    with pytest.raises(ValueError, match="noise is the deviation of the noise on the scores"):
+    with pytest.raises(ValueError, match="noise must be a number of at least 0, got inf"):
         SiTo(0.5, noise=float("inf"))
 
 
 def test_spec_of_something_else():
-    with pytest.raises(TypeError, match=r"3 is not an operator. Available: .*gated_merge"):
+    with pytest.raises(TypeError, match=r"operator must be an operator or its text, got 3. Available: .*gated_merge"):
         spec(3)

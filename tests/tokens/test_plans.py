@@ -177,7 +177,7 @@ def test_a_plan_of_two_rows_serves_six(plan, rows):
         mine = expand_plan(plan, torch.tensor([source]))
         one = x[row : row + 1]
         assert torch.equal(wide.queries(x)[row], mine.queries(one)[0])
-        assert torch.equal(wide.restore(wide.queries(x))[row], mine.restore(mine.queries(one))[0])
+        assert torch.equal(wide.unmerge(wide.queries(x))[row], mine.unmerge(mine.queries(one))[0])
         for part in (wide.context, wide.key_bias):
             whole, single = part(x), getattr(mine, part.__name__)(one)
             assert (whole is None) == (single is None)

@@ -68,14 +68,16 @@ def test_loading_never_touches_the_network(name: str, monkeypatch: pytest.Monkey
     assert not any(p.requires_grad for p in denoiser.network.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FASHION)
 def test_they_classify(name: str) -> None:
-    """20 images with few trials: far above chance, though not what the card says."""
+    """10 images with few trials: far above chance, though not what the card says."""
     sample = fashion_sample()
-    decisions = DiffusionClassifier(bigain.load(name), range(10), "exhaustive(5)")(sample.images[:20])
-    assert sum(d.index == k for d, k in zip(decisions, sample.labels, strict=False)) >= 10
+    decisions = DiffusionClassifier(bigain.load(name), range(10), "exhaustive(5)")(sample.images[:10])
+    assert sum(d.index == k for d, k in zip(decisions, sample.labels, strict=False)) >= 6
 
 
+@pytest.mark.slow
 def test_the_colour_model_classifies_its_own_images() -> None:
     """No real ones come with it; one a class, with few trials."""
     denoiser = bigain.load("cifar-unet")
@@ -86,9 +88,9 @@ def test_the_colour_model_classifies_its_own_images() -> None:
 
 @pytest.mark.parametrize("name", FASHION)
 def test_what_is_computed_once_changes_nothing(name: str) -> None:
-    denoiser, images = bigain.load(name), fashion_sample().images[:3]
+    denoiser, images = bigain.load(name), fashion_sample().images[:2]
     expected = DiffusionClassifier(denoiser, range(10), "exhaustive(2)", remember_prompts=False, batch_size=10)(images)
-    for batch_size in (1, 7, 64):
+    for batch_size in (3, 64):
         found = DiffusionClassifier(denoiser, range(10), "exhaustive(2)", batch_size=batch_size)(images[::-1])[::-1]
         for a, b in zip(found, expected, strict=True):
             assert a.label == b.label

@@ -18,6 +18,7 @@ from bigain.zoo.train import batch_rows, learning_rate
 TINY = {
     "fashion-dit": {"num_layers": 1, "num_attention_heads": 1},
     "fashion-unet": {"block_out_channels": [8, 16], "attention_head_dim": [1, 2]},
+    "cifar-unet": {"block_out_channels": [8, 8, 16], "attention_head_dim": [1, 1, 2]},
 }
 
 
@@ -27,6 +28,7 @@ def tiny(name: str, **changes: object) -> Recipe:
     return replace(recipe, architecture=recipe.architecture | TINY[name], **short, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "muon"), [("fashion-dit", 0.0), ("fashion-unet", 0.0), ("fashion-unet", 6e-3)])
 def test_a_killed_run_resumes_to_the_same_bits(name: str, muon: float, tmp_path: Path) -> None:
     data, recipe = smoke_data(), tiny(name, muon=muon)
@@ -48,8 +50,11 @@ def test_another_recipe_does_not_resume(tmp_path: Path) -> None:
         Trainer(tiny("fashion-dit", ema=0.5), data, tmp_path, SMOKE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fashion-unet", "cifar-unet"])
-def test_smoke_writes_a_model_a_card_and_samples(name: str, tmp_path: Path) -> None:
+def test_smoke_writes_a_model_a_card_and_samples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = RECIPES[name].architecture | TINY[name]
+    monkeypatch.setitem(RECIPES, name, replace(RECIPES[name], architecture=narrow))
     done = CliRunner().invoke(app, ["train", name, "--smoke", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     card = json.loads((tmp_path / "card.json").read_text())

@@ -1,0 +1,23 @@
+"""Pairs of model and operator that leave nothing out, for tests that need not run for all of them.
+
+Hooks see plans, not operators, and of plans there are four kinds. `contracts/test_pairs.py` holds the pairs to: every
+operator, every model, and every kind of plan on a U-Net and on a transformer. What depends on the operator itself is
+tested in tests/operators, without a model.
+"""
+
+from helpers.models import EXAMPLES
+
+PAIRS = {
+    "sd": ("gated_merge", "sito", "todo", "kv_select"),
+    "dit": ("block_merge", "sito", "kv_downsample", "kv_select"),
+    "pixart": ("tome", "avg_pool"),
+    "sdxl": ("tome", "kv_downsample"),
+    "controlnet": ("block_merge", "kv_select"),
+}
+ONE_OF_EACH_CLASS = ("sd", "dit", "pixart")  # these alone have every operator, too
+KINDS = ("gated_merge", "sito", "kv_downsample", "kv_select")  # one for each kind of plan
+
+
+def pairs_of(*names: str) -> list[tuple[str, str]]:
+    """Some models, each with specs of its operators."""
+    return [(name, EXAMPLES[operator]) for name in names for operator in PAIRS[name]]
