@@ -158,10 +158,20 @@ def test_matching_compiles_where_there_are_several_blocks(match):
 
 @inductor
 @pytest.mark.parametrize(
-    ("name", "operator"), [("sd", "gated_merge(ratio=0.6, weighted=True)"), ("dit", "tome(ratio=0.6)")]
+    ("name", "operator", "options"),
+    [
+        ("sd", "gated_merge(ratio=0.6, weighted=True)", {}),
+        ("dit", "tome(ratio=0.6)", {}),
+        ("dit", "gated_merge(ratio=0.6)", {"groups": 2, "correct": True}),
+    ],
 )
-def test_a_whole_model_with_inductor(name, operator):
-    assert_one_graph(name, build(name), operator, {}, "inductor")
+def test_a_whole_model_with_inductor(name, operator, options):
+    assert_one_graph(name, build(name), operator, options, "inductor")
+
+
+@inductor
+def test_a_model_compiled_by_inductor_follows_the_handle():
+    assert_follows("dit", "gated_merge(ratio=0.6)", "inductor")
 
 
 # every kind of plan, and every way to share plans, on both models
@@ -173,6 +183,7 @@ GRAPHS = [
     ("sd", "kv_downsample(factor=2, alpha=(0.8, 1.2))", {}),
     ("sd", "kv_select(keep=0.4)", {}),
     ("dit", "gated_merge(ratio=0.6)", {"groups": 2}),
+    ("sd", "gated_merge(ratio=0.6)", {"groups": 2, "correct": True}),
     ("dit", "block_merge(ratio=0.6, weighted=True)", {}),
     ("dit", "sito(ratio=0.6)", {"reuse": "stage"}),
     ("dit", "avg_pool(factor=2)", {}),
@@ -206,8 +217,12 @@ def assert_one_graph(name, model, operator, options, backend):
     ("name", "kind"), [("sd", "tome"), ("sd", "kv_downsample"), ("dit", "sito"), ("dit", "kv_select")]
 )
 def test_a_compiled_model_follows_the_handle(name, kind):
-    model, operator = build(name), EXAMPLES[kind]
-    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert_follows(name, EXAMPLES[kind], "eager")
+
+
+def assert_follows(name, operator, backend):
+    model = build(name)
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
     dense = at(name, compiled, 10)
     handle = bigain.compress(compiled, operator)
     compressed = at(name, compiled, 10)
