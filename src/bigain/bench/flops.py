@@ -28,7 +28,7 @@ MAIN = (
 
 
 class Cost(NamedTuple):
-    """FLOPs of one sample of a forward pass, and the share that compression saves."""
+    """FLOPs of a forward pass for one sample, and the fraction that compression saves."""
 
     compression: Compression | None
     flops: int
@@ -43,7 +43,7 @@ class Costs(NamedTuple):
 
 
 def model_costs(model: str, compressions: Sequence[Compression | None], latent: tuple[int, int] | None = None) -> Costs:
-    """For an architecture's name, a bundled model or a folder; no weights are needed."""
+    """The FLOPs of an architecture, a bundled model or a folder; no weights are needed."""
     if model in bundled():
         denoiser = load_denoiser(model)
         network, text_tokens = meta_copy(denoiser.network), denoiser.text_tokens
@@ -67,8 +67,8 @@ def count_flops(
 ) -> int:
     """FLOPs of one forward pass of one sample of a model on the meta device, compressed or not.
 
-    `text_tokens` is the length of the prompt of a model that has one; a denoiser knows its own. Multiply-adds count
-    twice. Matrix products, convolutions and attention are counted, as the paper does.
+    `text_tokens` is the prompt length of a text-conditioned model. Multiply-adds count twice. Matrix products,
+    convolutions and attention are counted, as in the paper.
     """
     inputs = example_inputs(model, latent, text_tokens=text_tokens)
     if compression is None:

@@ -28,8 +28,8 @@ class SiteTrace(NamedTuple):
 class SiteHook:
     """The two hooks of one site: merge the tokens before, unmerge them after.
 
-    `attachments` are all that act here, of which a pass has at most one switched on; there may be none, since compilers
-    would otherwise take the site for another one's copy.
+    `attachments` are all that act here; a pass has at most one of them on. There may be none: without hooks, compilers
+    would treat the site as a copy of another one.
     """
 
     def __init__(self, site: Site, probe: Probe) -> None:
@@ -76,8 +76,7 @@ class SiteHook:
         if x.shape[:2] != block.x.shape[:2]:
             raise RuntimeError(
                 f"{self.site.name} got {tuple(x.shape[:2])} rows and tokens of its block's {tuple(block.x.shape[:2])}; "
-                "a part of them (chunked feed-forward) cannot be compressed: switch chunking off, or leave the module "
-                "out with where="
+                "chunked feed-forward cannot be compressed: switch chunking off, or leave the module out with where="
             )
         if self.zero.device != x.device and not torch.compiler.is_compiling():
             self.number, self.zero = self.number.to(x.device), self.zero.to(x.device)
@@ -97,8 +96,8 @@ class SiteHook:
             text = text_length(kwargs)
             if kwargs.get("ip_adapter_masks") is not None and queries.shape[1] < x.shape[1]:
                 raise ValueError(
-                    f"{self.site.name} was given masks of an IP-Adapter, which merged tokens cannot follow; leave "
-                    '"cross" out of where\'s module='
+                    f"{self.site.name} got IP-Adapter masks, which do not fit merged tokens; leave "
+                    '"cross" out of module='
                 )
         keys = queries.shape[1] if context is None else context.shape[1]
         row_groups = attachment.row_groups(x, block.state) if planned else None
@@ -116,7 +115,7 @@ class SiteHook:
     ) -> dict[str, Any]:
         """The arguments that give self-attention other keys, or weights for them."""
         if kwargs.get("attention_mask") is not None:
-            raise ValueError(f"{self.site.name} was given an attention mask, which compressed tokens cannot follow")
+            raise ValueError(f"{self.site.name} got an attention mask, which does not fit compressed tokens")
         if context is not None or bias is not None:
             check_processor(self.site.name, module)
         new: dict[str, Any] = {}
@@ -142,11 +141,11 @@ class SiteHook:
 
 
 def check_processor(name: str, attention: Any) -> None:
-    """Perturbed-attention guidance computes self-attention by itself, whatever it is handed as keys or as a mask."""
+    """Perturbed-attention guidance computes self-attention itself and ignores keys and masks passed to it."""
     if type(attention.processor).__name__.startswith("PAG"):
         raise ValueError(
-            f"{name} runs perturbed-attention guidance, which takes neither other keys nor weights; there take an "
-            "operator that merges, without weighted=True, or leave the layer out with where="
+            f"{name} runs perturbed-attention guidance, which supports neither key-value operators nor weighted=True; "
+            "use another operator, or leave the layer out with where="
         )
 
 

@@ -1,4 +1,4 @@
-"""Images with several right classes: three numbers that are easily taken for one another.
+"""Metrics for images with several labels, which are easily confused.
 
 *Top-1 precision* asks whether the winner is one of the image's labels. *Label-ranking precision* is an average
 precision over the classes of one image, then averaged over images: what the paper calls mAP. *Class precision* is an

@@ -1,4 +1,4 @@
-"""Which rows of a batch belong together: said by the caller of a model, for whatever is attached to it."""
+"""Which rows of a batch share a noisy input, declared by the caller of a model."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from bigain.tokens.plans import Plan
 class PlanCache:
     """A shared plan, kept for later calls with more rows of the same inputs, and the cache of the next site.
 
-    A chain, not a table by names of sites, of which a compiler would make a graph for each name.
+    A chain, not a table by names of sites: a compiler would make one graph per name.
     """
 
     def __init__(self) -> None:
@@ -24,11 +24,10 @@ class PlanCache:
 class RowGroups(NamedTuple):
     """Rows of a batch with the same noisy input under different conditions: row i has input rows[i] of `inputs`.
 
-    A model that is compressed with `groups="input"` makes one plan for the rows of an input. `planning_rows` (B,) says
-    which of them it is made from; by default all. Where the rows of an input come in several calls, hand all of them
-    the same dict as `cache`, and they share the plans of the first. With `keys` (inputs,), int64, what a stochastic
-    operator draws depends on the key of a row's input, not on how many passes went before; `members` (B,) tells the
-    rows of an input apart.
+    With `groups="input"`, rows of one input share a plan. `planning_rows` (B,) selects the rows it is made from; by
+    default all. If the rows of an input come in several calls, pass the same dict as `cache` to all of them, and they
+    share the plans of the first. With `keys` (inputs,), int64, what a stochastic operator draws depends on the key of a
+    row's input, not on the number of earlier passes; `members` (B,) tells the rows of an input apart.
     """
 
     rows: Tensor
@@ -43,13 +42,13 @@ CURRENT: ContextVar[RowGroups | None] = ContextVar("row_groups", default=None)
 
 
 def current_rows() -> RowGroups | None:
-    """What was said of the rows of the batch that is being computed in this thread."""
+    """The declared rows of the current batch in this thread."""
     return CURRENT.get()
 
 
 @contextmanager
 def same_input(groups: RowGroups) -> Iterator[None]:
-    """Tell the models called inside which rows of their batch have the same noisy input."""
+    """Declare which rows of a batch have the same noisy input, for models called inside the `with` block."""
     token = CURRENT.set(groups)
     try:
         yield
