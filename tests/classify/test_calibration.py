@@ -29,9 +29,9 @@ def test_the_scale_that_made_the_labels_is_found() -> None:
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (lambda gaps: gaps.argmin(1), "all 30 images are classified right, which tells no temperature"),
-        (lambda gaps: gaps.argmax(1), "none of 30 images is classified right; are the labels in the order"),
-        (lambda gaps: np.where(np.arange(30) % 5, gaps.argmax(1), gaps.argmin(1)), "the fit on 30 images runs away"),
+        (lambda gaps: gaps.argmin(1), "all 30 images are classified correctly, which fits no temperature"),
+        (lambda gaps: gaps.argmax(1), "none of 30 images is classified correctly; are the labels in the order"),
+        (lambda gaps: np.where(np.arange(30) % 5, gaps.argmax(1), gaps.argmin(1)), "the fit on 30 images diverges"),
     ],
     ids=["all right", "all wrong", "worse than chance"],
 )

@@ -104,7 +104,7 @@ def test_no_finite_error_at_all_names_the_image() -> None:
 
 @pytest.mark.parametrize("images", ["shoe.png", Path("shoe.png"), Image.new("L", (2, 2))])
 def test_one_image_is_no_list(images: object) -> None:
-    with pytest.raises(TypeError, match=r"give a list of images, like classifier\(\[image\]\)"):
+    with pytest.raises(TypeError, match=r"images must be a list, like classifier\(\[image\]\)"):
         DiffusionClassifier(PointDenoiser(points(3)), range(3))(images)
 
 

@@ -37,7 +37,7 @@ def test_a_step_that_errs_where_others_err_comes_last() -> None:
     errors, truth = simulated(np.array([9.0, 9.0, 1.0]), np.array([0.5, 0.5, 0.5]), n=900)
     hard = np.arange(900) % 3 == 0
     errors[hard, :, :2] = np.random.default_rng(1).normal(scale=0.1, size=(300, 4, 1))
-    assert 30 in measure(errors, truth, (10, 20, 30)).steps[:2]
+    assert 30 in measure(errors, truth, (10, 20, 30)).timesteps[:2]
 
 
 def test_the_loss_is_the_cross_entropy_at_the_best_temperature() -> None:
@@ -94,7 +94,7 @@ def test_images_that_cannot_tell_leave_the_steps_alone() -> None:
 def test_bad_requests() -> None:
     classifier = DiffusionClassifier(PointDenoiser(points(3)), range(3))
     for request in (classifier.calibrate, classifier.choose_timesteps):
-        with pytest.raises(ValueError, match="takes 10 labelled images or more, better 100, got 3"):
+        with pytest.raises(ValueError, match="at least 10 labelled images are needed, better 100, got 3"):
             request(points(3), [0, 1, 2])
         with pytest.raises(ValueError, match="must be of two classes or more; all 10 are 1"):
             request(points(10), [1] * 10)

@@ -122,7 +122,7 @@ def test_policies_as_text() -> None:
     [
         ("rase()", "Did you mean 'race'"),
         ("stages(trials=(5,), keep=(5, 1))", "as many keep counts"),
-        ("stages(trials=(5, 5), keep=(5, 1))", "must rise"),
+        ("stages(trials=(5, 5), keep=(5, 1))", "cumulative and increasing"),
         ("stages(trials=(5, 20), keep=(1, 5))", "must not rise"),
         ("exhaustive(0)", "from 1"),
         ("race(confidence=1)", "between 0 and 1"),

@@ -67,7 +67,7 @@ def test_truncated_and_foreign_files(root: Path) -> None:
             fashion_mnist("test", root)
     for broken in (whole[:-100], b"not gzip at all"):
         images.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte\.gz is not a whole gzip file: .*; copy it again"):
+        with pytest.raises(ValueError, match=r"idx3-ubyte\.gz is not a complete gzip file: .*; download it again"):
             fashion_mnist("test", root)
 
 

@@ -41,7 +41,7 @@ def test_folders_without_images(tmp_path: Path) -> None:
         load_data(f"folder({str(tmp_path / 'nowhere')!r})")
     miniatures.write_image(tmp_path / "loose.png")
     with pytest.raises(
-        ValueError, match=r"^no images in .*: expected a sub-folder for each class, such as .*cat/1\.jpg"
+        ValueError, match=r"^no images in .*: expected a subfolder for each class, such as .*cat/1\.jpg"
     ):
         load_data(f"folder({str(tmp_path)!r})")
 

@@ -107,7 +107,7 @@ def test_a_damaged_file_says_so(tmp_path: Path) -> None:
     shutil.copytree(folder_of("fashion-unet"), folder)
     weights = next((folder / "model").glob("*.safetensors"))
     weights.write_bytes(weights.read_bytes()[:-1000])
-    with pytest.raises(ValueError, match="not a whole bigain model"):
+    with pytest.raises(ValueError, match="not a complete bigain model"):
         bigain.load(folder)
 
 
