@@ -56,7 +56,7 @@ def masked():
 def test_masks_of_an_ip_adapter_are_refused_where_their_tokens_are_merged(masked):
     unet, calling = masked
     cross = Where(downsample=1, module="cross")
-    with bigain.compress(unet, MERGE, where=cross), pytest.raises(ValueError, match='leave "cross" out of where'):
+    with bigain.compress(unet, MERGE, where=cross), pytest.raises(ValueError, match='leave "cross" out of module='):
         calling()
 
 
@@ -196,7 +196,7 @@ def test_a_function_is_asked_about_self_attentions():
     ("where", "error", "text"),
     [
         ({"level": "1"}, TypeError, "downsample must be an int or a sequence of ints, got '1'"),
-        ({"index": (1, 2.0)}, TypeError, r"index must be an int or several, got \(1, 2.0\)"),
+        ({"index": (1, 2.0)}, TypeError, r"index must be an int or a sequence of ints, got \(1, 2.0\)"),
     ],
 )
 def test_places_are_numbers(where, error, text):

@@ -311,8 +311,8 @@ def test_what_is_missing_is_said(report: Report) -> None:
         (curves, "'Tiny' has no results yet; create them with `bigain run FILE`"),
         (changes, "'Tiny' has no setting to compare with uncompressed"),
         (pareto, "'Tiny' has no two settings with a result and FLOPs saved, %"),
-        (spectra, "'Tiny' has no spectra; the task generate measures them"),
-        (gallery, "'Tiny' has no generated images; the task generate makes them"),
+        (spectra, "'Tiny' has no spectra; add the task generate"),
+        (gallery, "'Tiny' has no generated images; add the task generate"),
     ):
         with pytest.raises(NothingToDrawError, match=words):
             draw(empty)

@@ -47,6 +47,6 @@ def test_the_classifier_warns_and_keeps_its_probabilities() -> None:
     found = points(4)
     classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)")
     before = classifier.scale
-    with pytest.warns(UserWarning, match="the probabilities stay as they were: all 12 images are classified right"):
+    with pytest.warns(UserWarning, match="the temperature is unchanged: all 12 images are classified correctly"):
         result = classifier.calibrate(found.repeat(3, 1, 1, 1), [0, 1, 2, 3] * 3)
     assert classifier.scale == result.scale == before

@@ -125,8 +125,8 @@ def test_images_may_be_anything_to_iterate_over() -> None:
 @pytest.mark.parametrize(
     ("images", "text"),
     [
-        (None, r"give a list of images, or anything to iterate over, got None"),
-        (5, r"give a list of images, or anything to iterate over, got 5"),
+        (None, r"images must be a list or another iterable, got None"),
+        (5, r"images must be a list or another iterable, got 5"),
         ({"a": 1}, r"not a dict: classifier\(list\(images.values\(\)\)\) takes its values"),
         (b"png", r"like classifier\(\[image\]\), got b'png'"),
         (np.zeros((28, 28), np.uint8), r"like classifier\(\[image\]\), got ndarray \(28, 28\)"),

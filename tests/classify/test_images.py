@@ -80,7 +80,7 @@ def test_exif_rotation(tmp_path) -> None:
     ("image", "text"),
     [
         ("nowhere.png", "cannot read nowhere.png"),
-        (np.zeros((4, 4), np.int64), r"got int64 \(4, 4\): if its values are 0 to 255, convert it to uint8"),
+        (np.zeros((4, 4), np.int64), r"got int64 \(4, 4\); convert values of 0 to 255 to uint8"),
         (np.full((4, 4), 255.0), r"must be in \[0, 1\], got 255 to 255; divide it by 255"),
         (np.full((4, 4), -1.0), r"must be in \[0, 1\], got -1 to -1; scale it to \[0, 1\], or give a float tensor"),
         (np.full((4, 4), np.nan), r"must be in \[0, 1\], got NaN or infinite values"),
@@ -88,7 +88,10 @@ def test_exif_rotation(tmp_path) -> None:
         (np.zeros((5, 6, 7), np.uint8), r"\(h, w, 1 | 3 | 4\), got uint8 \(5, 6, 7\)"),
         (np.zeros((2, 4, 4, 3), np.uint8), r"got a batch of shape \(2, 4, 4, 3\)"),
         (np.zeros((1, 1, 1, 4, 4), np.uint8), r"got uint8 \(1, 1, 1, 4, 4\)"),
-        (torch.zeros(3, 8, 8), r"\(3, 16, 16\) in \[-1, 1\], got \(3, 8, 8\): for another size give a path"),
+        (
+            torch.zeros(3, 8, 8),
+            r"\(3, 16, 16\) in \[-1, 1\], got \(3, 8, 8\); pass a path, a PIL image or uint8 to have it resized",
+        ),
         (torch.full((3, 16, 16), 2.0), r"in \[-1, 1\], got 2 to 2: for values from 0 to 255 give image / 127.5 - 1"),
         (torch.full((3, 16, 16), -2.0), r"in \[-1, 1\], got -2 to -2$"),
         (torch.full((3, 16, 16), torch.nan), "got NaN or infinite values"),

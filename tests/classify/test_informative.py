@@ -86,7 +86,9 @@ def uneven(found: torch.Tensor, rng: np.random.Generator, n: int = 40) -> tuple[
 def test_images_that_cannot_tell_leave_the_steps_alone() -> None:
     found = points(4)
     classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)", timesteps=(7, 8))
-    with pytest.warns(UserWarning, match="the timesteps stay as they were: on these images all of them tell"):
+    with pytest.warns(
+        UserWarning, match="the timesteps are unchanged: all of them separate the classes of these images equally well"
+    ):
         classifier.choose_timesteps(found.repeat(4, 1, 1, 1), [0, 1, 2, 3] * 4, candidates=5)
     assert classifier.timesteps == (7, 8)
 
@@ -96,7 +98,7 @@ def test_bad_requests() -> None:
     for request in (classifier.calibrate, classifier.choose_timesteps):
         with pytest.raises(ValueError, match="at least 10 labelled images are needed, better 100, got 3"):
             request(points(3), [0, 1, 2])
-        with pytest.raises(ValueError, match="must be of two classes or more; all 10 are 1"):
+        with pytest.raises(ValueError, match="labels must name at least two classes, got 1 for all 10 images"):
             request(points(10), [1] * 10)
     with pytest.raises(ValueError, match="2 images and 1 labels"):
         classifier.choose_timesteps(points(2), [0])

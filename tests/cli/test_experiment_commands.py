@@ -15,7 +15,7 @@ tasks = ["classify", "generate"]
 policy = "exhaustive(1)"
 [generate]
 count = 10
-steps = 1
+num_inference_steps = 1
 features = "fashion-features"
 [[rows]]
 name = "none"

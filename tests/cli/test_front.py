@@ -82,12 +82,12 @@ def test_a_traceback_on_demand() -> None:
         (
             "signal.raise_signal(signal.SIGINT)",
             Code.INTERRUPTED,
-            "interrupted: 0 of 1 images are done; with --out FILE they would be kept",
+            "interrupted: 0 of 1 images are done; use --out FILE to keep results",
         ),
         (
             "signal.raise_signal(signal.SIGTERM)",
             Code.TERMINATED,
-            "ended: 0 of 1 images are done; with --out FILE they would be kept",
+            "terminated: 0 of 1 images are done; use --out FILE to keep results",
         ),
         ("raise FloatingPointError('image 0, step 3: NaN; try float32')", Code.NOT_FINITE, "step 3: NaN; try float32"),
     ],

@@ -71,7 +71,7 @@ def test_classify_own_labels_and_globs(tmp_path: Path, small_model: Path) -> Non
         ((".", "--classes", "bag,hat"), "unknown class 'hat'", 2),
         ((".", "--policy", "rase"), "Did you mean 'race'", 2),
         ((".", "--operator", "todo(3.5)"), "factor", 2),
-        ((".", "--where", "part='down'"), "name one with --operator", 2),
+        ((".", "--where", "part='down'"), "--where needs --operator", 2),
         ((".", "--operator", "todo(2)", "--where", "part='middle'"), "no site at part middle", 2),
         ((".", "--top", "0"), "greater than or equal to 1", 2),
         ((".", "--device", "cdua"), "Did you mean 'cuda'", 2),
@@ -160,7 +160,7 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
         (("--prompt", "hat"), "unknown class 'hat'", 2),
         (("--count", "0"), "--count must be at least 1, got 0", 2),
         (("--scheduler", "eulr"), "Did you mean 'euler'", 2),
-        (("--groups", "input"), "name one with --operator", 2),
+        (("--groups", "input"), "--groups needs --operator", 2),
         (("--groups", "cfg", "--operator", "tome(0.5)"), "or none, got cfg", 2),
         (("--operator", "tome(0.5)", "--where", "down"), "write them like part='down'", 2),
         (("--classes", "names.txt"), "no file names.txt", 3),
@@ -217,7 +217,7 @@ def test_the_operator_none_is_no_operator(tmp_path: Path, small_model: Path) -> 
     run(*made, "--out", tmp_path / "a")
     run(*made, "--out", tmp_path / "b", "--operator", "none")
     assert (tmp_path / "a/00000.png").read_bytes() == (tmp_path / "b/00000.png").read_bytes()
-    assert "name one with --operator" in run(*words, "--operator", "none", "--where", "part='down'", code=2)
+    assert "--where needs --operator" in run(*words, "--operator", "none", "--where", "part='down'", code=2)
     (row,) = run_json("flops", "--model", "fashion-dit", "--operator", "none")
     assert (row["operator"], row["saved"]) == (None, 0)
     image = next(root.rglob("*.png"))

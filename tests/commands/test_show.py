@@ -171,7 +171,7 @@ def test_errors(models: dict[str, Denoiser], image: Any) -> None:
     for t in (-1, 1000, 0.5):
         with pytest.raises(ValueError, match=rf"t must be a timestep from 0 \(an image\) to 999 \(noise\), got {t}"):
             show(image, unet, OPERATORS, t=t)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="draws must be a number of noise draws from 1, got 0"):
+    with pytest.raises(ValueError, match="draws must be an int of at least 1, got 0"):
         show(image, unet, OPERATORS, draws=0)
     for none in ([], "tome(ratio=0.5)"):
         with pytest.raises(ValueError, match="operators must be a list of at least one operator, got "):

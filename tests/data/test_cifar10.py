@@ -52,7 +52,7 @@ def test_cut_binaries(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"test_batch\.bin has 3072 bytes, not a multiple of 3073; download it again"):
         cifar10("test", tmp_path)
     (tmp_path / "test_batch.bin").write_bytes(bytes([10]) + bytes(3072))
-    with pytest.raises(ValueError, match="the label 10 in the test split; CIFAR-10 has 0 to 9"):
+    with pytest.raises(ValueError, match="labels must be 0 to 9, got 10 in the test split"):
         cifar10("test", tmp_path)
 
 
@@ -65,7 +65,7 @@ def test_foreign_sheets(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"test_lables\.json is not a JSON list of labels: .*; download it again"):
         cifar10("test", tmp_path)
     Image.new("RGB", (32, 32)).save(tmp_path / "test_batch.png")
-    with pytest.raises(ValueError, match="is 32 pixels wide; a sheet has one image of 1024 pixels a row"):
+    with pytest.raises(ValueError, match="must be 1024 pixels wide, one image per row, got 32"):
         cifar10("test", tmp_path)
     sheet = tmp_path / "data_batch_2.png"
     sheet.write_bytes(sheet.read_bytes()[:-2000])

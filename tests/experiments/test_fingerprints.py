@@ -62,7 +62,7 @@ def test_a_replaced_image_is_refused_by_name(model: Path, few: Path, tmp_path: P
     shutil.copy(few / run.data.names[2], few / first)
     for name in run.data.names:
         whiten(few / name)
-    with pytest.raises(ValueError, match=r"4 of 4 changed since: (\S+, ){3}\S+\. Put"):
+    with pytest.raises(ValueError, match=r"4 of 4 changed since: (\S+, ){3}\S+\. Restore"):
         started(model, tmp_path / "run", **changes(few))
     assert len(unused) == 4
 
@@ -154,7 +154,7 @@ def test_replaced_weights_are_refused_by_part(model: Path, few: Path, tmp_path: 
         started(own, tmp_path / "run", **changes(few, rows=2))
     shutil.copytree(model, own, dirs_exist_ok=True)
     edit(own / "prompts.safetensors", 0.5)
-    with pytest.raises(ValueError, match=r"changed since: labelled\.prompts\. Put"):
+    with pytest.raises(ValueError, match=r"changed since: labelled\.prompts\. Restore"):
         started(own, tmp_path / "run", **changes(few))
     assert results(run) == before
 

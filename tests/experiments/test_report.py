@@ -130,9 +130,12 @@ def test_speed_of_few_pieces_has_no_interval(chunks: int, cell: str, tmp_path: P
         ([at("0", "5", load_beyond=None)], "load not recorded"),
         ([at("0", "5", load_beyond=0.9)], "machine was busy"),
         ([at("0", "5"), at("5", "7", load_beyond=0.9)], "machine was busy"),
-        ([at("0", "5"), at("4", "7")], "processes ran side by side"),
-        ([at("0", None), at("4", "7")], "processes ran side by side"),  # the first was killed after its chunk at 10:05
-        ([at("0", "5", machine="a"), at("6", "7", machine="b")], "on several machines"),
+        ([at("0", "5"), at("4", "7")], "several processes ran at once"),
+        (
+            [at("0", None), at("4", "7")],
+            "several processes ran at once",
+        ),  # the first was killed after its chunk at 10:05
+        ([at("0", "5", machine="a"), at("6", "7", machine="b")], "several machines"),
     ],
 )
 def test_times_made_beside_other_work_are_no_speed(

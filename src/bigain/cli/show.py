@@ -40,7 +40,7 @@ def show(
     ] = Path("show.png"),
     as_json: Annotated[bool, json_of("{picture: a path, model, operators: a list of specs}", OUTPUT)] = False,
 ) -> None:
-    """Draw what operators do to the tokens of an image: the Laplacian map, and which tokens are merged."""
+    """Draw the Laplacian score of an image, and which tokens each operator merges."""
     from bigain.commands.request import CompressionOptions
     from bigain.zoo.catalog import locate
 
