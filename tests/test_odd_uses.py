@@ -195,7 +195,7 @@ def test_a_function_is_asked_about_self_attentions():
 @pytest.mark.parametrize(
     ("where", "error", "text"),
     [
-        ({"level": "1"}, TypeError, "downsample must be an int or a sequence of ints, got '1'"),
+        ({"downsample": "1"}, TypeError, "downsample must be an int or a sequence of ints, got '1'"),
         ({"index": (1, 2.0)}, TypeError, r"index must be an int or a sequence of ints, got \(1, 2.0\)"),
     ],
 )

@@ -316,15 +316,17 @@ def test_what_is_missing_is_said(report: Report) -> None:
     ):
         with pytest.raises(NothingToDrawError, match=words):
             draw(empty)
-    with pytest.raises(NothingToDrawError, match=r"no measure in 'Tiny' 'FD-pixel'\. Did you mean 'FD-pixels'"):
+    with pytest.raises(NothingToDrawError, match=r"unknown measure 'FD-pixel'\. Did you mean 'FD-pixels'"):
         curves(report, "FD-pixel")
-    with pytest.raises(NothingToDrawError, match="no method with two values of a number, so accuracy has no curve"):
+    with pytest.raises(
+        NothingToDrawError, match="no method with two values of a swept variable, so accuracy has no curve"
+    ):
         curves(replace(report, rows=report.rows[:2]))
-    with pytest.raises(NothingToDrawError, match=r"no setting with images 'own'\. Available: none, merge"):
+    with pytest.raises(NothingToDrawError, match=r"unknown setting 'own'\. Available: none, merge"):
         gallery(report, ["own"])
-    with pytest.raises(ValueError, match=r"no cost 'second'\. Did you mean 'seconds'"):
+    with pytest.raises(ValueError, match=r"unknown cost 'second'\. Did you mean 'seconds'"):
         pareto(report, "second")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"no format of figures 'pdf'\. Available: png, svg"):
+    with pytest.raises(ValueError, match=r"unknown figure format 'pdf'\. Available: png, svg"):
         save_figure(loss_curve(CARD), Path("figure.pdf"))
 
 

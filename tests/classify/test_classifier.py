@@ -127,7 +127,7 @@ def test_images_may_be_anything_to_iterate_over() -> None:
     [
         (None, r"images must be a list or another iterable, got None"),
         (5, r"images must be a list or another iterable, got 5"),
-        ({"a": 1}, r"not a dict: classifier\(list\(images.values\(\)\)\) takes its values"),
+        ({"a": 1}, r"must be a list, got a dict; use list\(images\.values\(\)\)"),
         (b"png", r"like classifier\(\[image\]\), got b'png'"),
         (np.zeros((28, 28), np.uint8), r"like classifier\(\[image\]\), got ndarray \(28, 28\)"),
         (np.zeros((28, 28, 3), np.uint8), r"like classifier\(\[image\]\), got ndarray \(28, 28, 3\)"),

@@ -100,9 +100,9 @@ def test_bad_requests() -> None:
             request(points(3), [0, 1, 2])
         with pytest.raises(ValueError, match="labels must name at least two classes, got 1 for all 10 images"):
             request(points(10), [1] * 10)
-    with pytest.raises(ValueError, match="2 images and 1 labels"):
+    with pytest.raises(ValueError, match="one element per image, got 1 for 2 images"):
         classifier.choose_timesteps(points(2), [0])
-    with pytest.raises(ValueError, match="no class 7"):
+    with pytest.raises(ValueError, match="unknown class 7"):
         classifier.calibrate(points(2), [0, 7])
     with pytest.raises(ValueError, match=r"call classifier\.choose_timesteps"):
         DiffusionClassifier(PointDenoiser(points(3)), range(3), timesteps="informative")

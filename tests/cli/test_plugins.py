@@ -54,7 +54,7 @@ def test_a_file_can_use_one_that_was_loaded_before(own_place: Path) -> None:
     [
         ("my.txt", "", 2, "a file to load must end in .py, got {path}"),
         ("json.py", "", 2, "{path} would shadow the Python module 'json'; rename the file"),
-        ("antigravity.py", "", 2, "{path} would hide the module 'antigravity'"),  # known to Python, not loaded
+        ("antigravity.py", "", 2, "{path} would shadow the Python module 'antigravity'"),  # known to Python, not loaded
         ("raises.py", "a = 1\n\nb = a / 0", 2, "{path}, line 3: ZeroDivisionError: division by zero b = a / 0"),
         ("syntax.py", "a = 1\nb = (", 2, "{path}, line 2: SyntaxError: '(' was never closed b = ("),
         ("within.py", "import json\njson.loads('[')", 2, "{path}, line 2: JSONDecodeError: Expecting value"),

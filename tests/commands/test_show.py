@@ -182,7 +182,7 @@ def test_errors(models: dict[str, Denoiser], image: Any) -> None:
         show(image, unet, OPERATORS, label="cot")
     with (
         compress(unet.network, "todo"),
-        pytest.raises(ValueError, match="the model is compressed already; call bigain"),
+        pytest.raises(ValueError, match="the model is already compressed; call bigain"),
     ):
         show(image, unet, OPERATORS)
     with pytest.raises(ValueError, match=r"cannot read nothing\.png as an image"):

@@ -58,7 +58,7 @@ def test_broken_and_foreign_annotations(tmp_path: Path) -> None:
         load_data(spec)
     for old, new, error in (
         ('"category_id"', '"kind"', "expected annotations, a list of objects with image_id, category_id"),
-        ('"category_id": 3', '"category_id": 4711', "an annotation of category 4711, which is not listed"),
+        ('"category_id": 3', '"category_id": 4711', "an annotation has the unknown category 4711"),
     ):
         assert old in whole
         file.write_text(whole.replace(old, new))

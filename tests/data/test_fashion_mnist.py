@@ -78,5 +78,5 @@ def test_images_and_labels_must_be_as_many(root: Path) -> None:
 
 
 def test_unknown_split(root: Path) -> None:
-    with pytest.raises(ValueError, match=r"^unknown split of Fashion-MNIST 'val'. Available: train, test$"):
+    with pytest.raises(ValueError, match=r"^unknown Fashion-MNIST split 'val'. Available: train, test$"):
         fashion_mnist("val", root)

@@ -29,7 +29,7 @@ def test_columns_are_found_by_their_types(tmp_path: Path) -> None:
     assert data.examples[4].name == "test-000004"
     assert np.array_equal(np.asarray(data.examples[4].image), miniatures.pixels(4, 12, 10, 3))
     assert len(load_data(spec.replace(")", ", split='train')"))) == 2
-    with pytest.raises(ValueError, match=r"^unknown split of .*saved 'val'. Available: test, train$"):
+    with pytest.raises(ValueError, match=r"^unknown .*saved split 'val'. Available: test, train$"):
         load_data(spec.replace(")", ", split='val')"))
 
 
@@ -39,7 +39,7 @@ def test_one_table_says_its_own_split(tmp_path: Path) -> None:
     table = datasets.Dataset.from_dict({"image": picture, "label": [0]}, features=features, split="train")
     table.save_to_disk(tmp_path / "saved")
     assert load_data(f"huggingface({str(tmp_path / 'saved')!r}, split='train')").examples.names == ["train-000000"]
-    with pytest.raises(ValueError, match=r"^unknown split of .*saved 'test'. Available: train$"):
+    with pytest.raises(ValueError, match=r"^unknown .*saved split 'test'. Available: train$"):
         load_data(f"huggingface({str(tmp_path / 'saved')!r})")
 
 

@@ -156,7 +156,7 @@ WRONG = {
     HEAD: "rows is missing",
     HEAD + "rows = []": "an experiment needs at least one table [[rows]]",
     HEAD + "rows = 3": "rows must be a list of tables, each under [[rows]], got 3",
-    HEAD + "colour = 3\n" + ROW: "unknown key of an experiment 'colour'",
+    HEAD + "colour = 3\n" + ROW: "unknown experiment key 'colour'",
     HEAD + "generate = 3\n" + ROW: "generate must be a table, [generate] with a count, got 3",
     HEAD + "[generate]\nnum_inference_steps = 3\n" + ROW: "[generate] needs a count",
     HEAD + "[generate]\ncount = 0\n" + ROW: "count must be an int of at least 1, got 0",

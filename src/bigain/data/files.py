@@ -41,7 +41,7 @@ class Home:
 
 def check_split(title: str, split: str, splits: Sequence[str]) -> None:
     if split not in splits:
-        raise ValueError(miss(f"split of {title}", split, tuple(splits)))
+        raise ValueError(miss(f"{title} split", split, tuple(splits)))
 
 
 def listed(folder: Path, names: Sequence[str], source: Path) -> list[Path]:

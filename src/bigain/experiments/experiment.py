@@ -94,7 +94,7 @@ def read_experiment(path: Path) -> Experiment:
 def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment:
     """An experiment from the content of a file; the files it loads are in `folder`."""
     known = [f.name for f in fields(Experiment) if f.name != "settings"] + ["rows"]
-    check_keys("key of an experiment", found, known)
+    check_keys("experiment key", found, known)
     missing = [key for key in ("title", "model", "data", "tasks", "rows") if key not in found]
     if missing:
         raise ValueError(f"{missing[0]} is missing")
@@ -133,7 +133,7 @@ def read_generation(found: Any) -> Generation:
     """The table [generate]."""
     if not isinstance(found, dict):
         raise ValueError(f"generate must be a table, [generate] with a count, got {found!r}")
-    check_keys("key of generate", found, [f.name for f in fields(Generation)])
+    check_keys("[generate] key", found, [f.name for f in fields(Generation)])
     if "count" not in found:
         raise ValueError("[generate] needs a count")
     for key in ("scheduler", "features"):
@@ -178,7 +178,7 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
     swept = {key: value for key, value in row.items() if key not in OF_ROW}
     for key, values in swept.items():
         if not isinstance(values, list) or not values:
-            raise ValueError(f"{miss('key of a row', key, OF_ROW)}; only a list of values is swept, got {values!r}")
+            raise ValueError(f"{miss('row key', key, OF_ROW)}; only a list of values is swept, got {values!r}")
     if not isinstance(row.get("name", ""), str) or type(row.get("n", 0)) is not int:
         raise ValueError(f"name must be a string and n an int, got the row {row}")
     if ("operator" in row) == ("attach" in row):
@@ -197,7 +197,7 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
 
 
 def attachment(part: dict[str, Any], values: dict[str, Any]) -> Compression | None:
-    check_keys("key of attach", part, ("operator", "where", "reuse", "groups"))
+    check_keys("attach key", part, ("operator", "where", "reuse", "groups"))
     if not isinstance(part.get("operator"), str):
         raise ValueError(f"operator must be a string, such as 'todo(factor=2)', got {part}")
     if not isinstance(part.get("where", ""), str):

@@ -58,7 +58,7 @@ def check_measure(report: "Report", what: str) -> None:
     if not known:
         raise NothingToDrawError(f"{report.title!r} has no results yet; create them with `bigain run FILE`")
     if what not in known:
-        raise NothingToDrawError(miss(f"measure in {report.title!r}", what, known))
+        raise NothingToDrawError(miss("measure", what, known))
 
 
 def caption(report: "Report", *words: str) -> str:

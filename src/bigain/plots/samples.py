@@ -80,7 +80,7 @@ def gallery(report: "Report", labels: Sequence[str] | None = None, columns: int 
     chosen = list(found) if labels is None else list(labels)
     for label in chosen:
         if label not in found:
-            raise NothingToDrawError(miss("setting with images", label, found))
+            raise NothingToDrawError(miss("setting", label, found))
     across = min([columns, *(len(found[label]) for label in chosen)])
     pictures = [[as_pixels(data) for data in found[label][:across]] for label in chosen]
     sheet = np.concatenate([np.concatenate(row, 1) for row in pictures])
