@@ -91,7 +91,7 @@ def test_a_step_that_does_not_pay_is_named() -> None:
     row = Measured("sito(ratio=0.7)", "eager", 1.2, (1.1, 1.3), 1.2, None, 10, 1.1, interval=(1.1, 1.3))
     machine = Machine("cpu", {}, (8, 8))
     (line,) = advice(Result([row], {"sito(ratio=0.7)": None}, machine, {}))
-    assert "1.20 [1.10, 1.30] of the time without" in line
+    assert "1.20 [1.10, 1.30] of its time" in line
     assert "at no size that was tried" in line
     (line,) = advice(Result([row], {"sito(ratio=0.7)": 48}, machine, {}))
     assert "it pays off from 48x48 tokens on" in line

@@ -270,7 +270,7 @@ def test_texts_that_are_no_calls_with_literals(text):
 
 def test_errors_come_before_the_tokens_are_touched():
     ghost = torch.empty(1, 16, 3, device="meta")
-    with pytest.raises(ValueError, match="factor 9 is larger"):
+    with pytest.raises(ValueError, match="factor must be at most 4"):
         ToDo(9).plan(ghost, call(Grid(4, 4), rows=1, device="meta"))
 
 

@@ -112,5 +112,5 @@ def test_a_damaged_file_says_so(tmp_path: Path) -> None:
 
 
 def test_a_network_of_features_does_not_classify() -> None:
-    with pytest.raises(ValueError, match=r"cifar-features only gives features .*'cifar-unet', 'fashion-dit'"):
+    with pytest.raises(ValueError, match=r"cifar-features is a feature network.* Available: cifar-unet, fashion-dit"):
         load_denoiser("cifar-features")
