@@ -19,6 +19,8 @@ class Registry(Mapping[str, T], Generic[T]):
         self._items: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
+        """Register the decorated class or function under a name."""
+
         def add(item: T) -> T:
             if name in self._items:
                 raise ValueError(f"the {self.kind} {name!r} is already registered")

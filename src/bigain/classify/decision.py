@@ -10,7 +10,7 @@ from bigain.classify.state import ClassifierState
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision for one image, with the evidence."""
+    """The decision for one image: its class, the ranking, and the evidence."""
 
     label: str | int  # the element of `classes` that won
     index: int
