@@ -20,7 +20,7 @@ def test_a_handle_is_entered_once():
     unet = SD.build()
     with bigain.compress(unet, MERGE) as handle:
         run(SD, unet)
-    with pytest.raises(RuntimeError, match=r"taken off already; call compress again, or use handle\.paused"), handle:
+    with pytest.raises(RuntimeError, match=r"handle was removed; call compress again, or use handle\.paused"), handle:
         pass
 
 
@@ -56,7 +56,7 @@ def masked():
 def test_masks_of_an_ip_adapter_are_refused_where_their_tokens_are_merged(masked):
     unet, calling = masked
     cross = Where(downsample=1, module="cross")
-    with bigain.compress(unet, MERGE, where=cross), pytest.raises(ValueError, match='leave "cross" out of where'):
+    with bigain.compress(unet, MERGE, where=cross), pytest.raises(ValueError, match='leave "cross" out of module='):
         calling()
 
 
@@ -107,7 +107,7 @@ def test_halves_without_guidance_say_what_to_do():
     unet = SD.build()
     with (
         bigain.compress(unet, MERGE, groups="cfg"),
-        pytest.raises(ValueError, match=r"multiple of 2 rows, got 1; does the pipeline run without guidance"),
+        pytest.raises(ValueError, match=r"divisible by 2, got 1; without guidance .* leave groups out"),
     ):
         call(unet, SD.inputs(batch=1))
 
@@ -158,7 +158,7 @@ def test_tomesd_complains_before_it_takes_anything_off():
     unet = BACKBONES["sdxl"].build()
     tomesd.apply_patch(unet, max_downsample=2)
     attached = len(site_hooks(unet))
-    with pytest.raises(ValueError, match="take max_downsample=2"):
+    with pytest.raises(ValueError, match="use max_downsample=2"):
         tomesd.apply_patch(unet)
     assert len(site_hooks(unet)) == attached > 0
     with pytest.raises(ValueError, match="no cross modules in DiTTransformer2DModel; it has mlp, self"):
@@ -174,7 +174,7 @@ def test_what_load_gives_is_compressed_by_its_network():
 
 
 def test_a_wrapper_is_told_to_pass_the_model_inside():
-    with pytest.raises(TypeError, match=r"DataParallel is of no supported family.*pass the model inside \(\.module"):
+    with pytest.raises(TypeError, match=r"DataParallel is not supported.*pass the model inside \(\.module"):
         bigain.compress(nn.DataParallel(SD.build()), MERGE)
 
 
@@ -195,8 +195,8 @@ def test_a_function_is_asked_about_self_attentions():
 @pytest.mark.parametrize(
     ("where", "error", "text"),
     [
-        ({"level": "1"}, TypeError, "level must be an int or several, got '1'"),
-        ({"index": (1, 2.0)}, TypeError, r"index must be an int or several, got \(1, 2.0\)"),
+        ({"downsample": "1"}, TypeError, "downsample must be an int or a sequence of ints, got '1'"),
+        ({"index": (1, 2.0)}, TypeError, r"index must be an int or a sequence of ints, got \(1, 2.0\)"),
     ],
 )
 def test_places_are_numbers(where, error, text):
@@ -206,5 +206,5 @@ def test_places_are_numbers(where, error, text):
 
 @pytest.mark.parametrize("where", ["wherever(downsample=1)", Where])
 def test_no_choice_of_sites(where):
-    with pytest.raises((ValueError, TypeError), match=r"cannot read the choice of sites|where is a Where, a function"):
+    with pytest.raises((ValueError, TypeError), match=r"cannot read the sites|where must be a Where, a function"):
         bigain.compress(SD.build(), MERGE, where=where)

@@ -183,7 +183,7 @@ def test_pareto_has_a_point_for_each_setting(report: Report) -> None:
     assert list(errorbars(distance)) == ["uncompressed", "merge"]
     check_readable(figure)
     timed, _ = pareto(report, "seconds").axes
-    assert timed.get_xlabel() == "milliseconds an evaluation"
+    assert timed.get_xlabel() == "milliseconds per evaluation"
     np.testing.assert_allclose(errorbars(timed)["merge"][0], [1000 * row.seconds for row in rows])
 
 
@@ -277,7 +277,7 @@ def test_loss_curve() -> None:
     np.testing.assert_allclose(validation.get_ydata(), [2 / k for k in range(1, 9)])
     assert "training 0.1250, validation 0.2500" in figure.get_supxlabel()
     check_readable(figure)
-    with pytest.raises(NothingToDrawError, match="the card of net has no curve"):
+    with pytest.raises(NothingToDrawError, match="the card of net has no loss curve"):
         loss_curve({"name": "net"})
 
 
@@ -308,23 +308,25 @@ def test_what_is_missing_is_said(report: Report) -> None:
     bare = [replace(row, accuracy=None, change=None, samples=None, saved=None) for row in report.rows]
     empty = replace(report, rows=bare, examples={})
     for draw, words in (
-        (curves, "'Tiny' has no results yet; `bigain run FILE` makes them"),
+        (curves, "'Tiny' has no results yet; create them with `bigain run FILE`"),
         (changes, "'Tiny' has no setting to compare with uncompressed"),
         (pareto, "'Tiny' has no two settings with a result and FLOPs saved, %"),
-        (spectra, "'Tiny' has no spectra; the task generate measures them"),
-        (gallery, "'Tiny' has no generated images; the task generate makes them"),
+        (spectra, "'Tiny' has no spectra; add the task generate"),
+        (gallery, "'Tiny' has no generated images; add the task generate"),
     ):
         with pytest.raises(NothingToDrawError, match=words):
             draw(empty)
-    with pytest.raises(NothingToDrawError, match="no measure in 'Tiny' 'FD-pixel'. Did you mean 'FD-pixels'"):
+    with pytest.raises(NothingToDrawError, match=r"unknown measure 'FD-pixel'\. Did you mean 'FD-pixels'"):
         curves(report, "FD-pixel")
-    with pytest.raises(NothingToDrawError, match="no method with two values of a number, so accuracy has no curve"):
+    with pytest.raises(
+        NothingToDrawError, match="no method with two values of a swept variable, so accuracy has no curve"
+    ):
         curves(replace(report, rows=report.rows[:2]))
-    with pytest.raises(NothingToDrawError, match="no setting with images 'own'. Available: none, merge"):
+    with pytest.raises(NothingToDrawError, match=r"unknown setting 'own'\. Available: none, merge"):
         gallery(report, ["own"])
-    with pytest.raises(ValueError, match="no cost 'second'. Did you mean 'seconds'"):
+    with pytest.raises(ValueError, match=r"unknown cost 'second'\. Did you mean 'seconds'"):
         pareto(report, "second")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no format of figures 'pdf'. Available: png, svg"):
+    with pytest.raises(ValueError, match=r"unknown figure format 'pdf'\. Available: png, svg"):
         save_figure(loss_curve(CARD), Path("figure.pdf"))
 
 

@@ -7,7 +7,6 @@ import argparse
 import re
 from pathlib import Path
 
-import compression
 import correction
 import figures
 import overview
@@ -17,6 +16,8 @@ from bundled import listed
 from matching import which_matching
 from policies import policies
 from text import ROOT
+
+import compression
 
 
 def render() -> dict[Path, str]:

@@ -1,9 +1,10 @@
 """Exact and local matching: what each costs in time, and what it keeps."""
 
-from compression import MAIN
 from contrasts import accuracy_contrast, distance_contrast
 from performance import EXACT, LOCAL, NONE, SIDES, by_name
 from text import read, table
+
+from compression import MAIN
 
 RATIOS = [0.3, 0.5, 0.7]
 ATTENTIONS = 5  # of the finest grid of Stable Diffusion's U-Net

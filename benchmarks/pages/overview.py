@@ -1,6 +1,5 @@
 """What a reader should take away: the short table of README.md and the first lines of the results."""
 
-from compression import CLAIMS, GENERATION, MAIN, VERDICTS, Claim, in_words, on_accuracy, on_distance, summary
 from contrasts import accuracy_contrast, compared
 from figures import describe
 from performance import LOCAL, NONE, SIDES, by_name
@@ -10,6 +9,7 @@ from text import RESULTS, read, signs, table
 
 from bigain.experiments.report import Row
 from bigain.experiments.tables import signed
+from compression import CLAIMS, GENERATION, MAIN, VERDICTS, Claim, in_words, on_accuracy, on_distance, summary
 
 KV = "kv_downsample(factor=2)"
 RECOMMENDED = (  # operator, model, label in its record, record of its step time and the name of its row there

@@ -15,7 +15,7 @@ from bigain.plots import curves, save_figure
 SHOWN = ("setting", "accuracy %", "against uncompressed", "p (McNemar, Holm)", "same label %", "FD-fashion",
          "FD-fashion against uncompressed", "recognised %", "SSIM", "saved %")  # fmt: skip
 
-TIMED = ("setting", "saved %", "times as fast")
+TIMED = ("setting", "saved %", "speed-up")
 
 
 class Small(NamedTuple):

@@ -63,12 +63,12 @@ PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when they are asked for, so that the command's --help need not wait for torch."""
+    """Import public names on first use, so that `bigain --help` does not wait for torch."""
     if name not in __all__:
         raise AttributeError(f"module 'bigain' has no attribute {name!r}")
-    found = getattr(import_module(PLACES.get(name, "bigain.operators")), name)
-    globals()[name] = found  # asked for once
-    return found
+    value = getattr(import_module(PLACES.get(name, "bigain.operators")), name)
+    globals()[name] = value  # next time there is no call of __getattr__
+    return value
 
 
 def __dir__() -> list[str]:

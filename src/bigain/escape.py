@@ -1,4 +1,4 @@
-"""Names and texts from outside, made harmless for each place that they are written to."""
+"""Escapes for names and texts from outside, one for each place they are written to."""
 
 import html as markup
 import re
@@ -24,7 +24,7 @@ LATEX = {
 
 
 def terminal(text: str, *, lines: bool = False) -> str:
-    r"""Characters that steer a terminal or reorder text as escapes, such as \x1b; `lines` keeps line ends and tabs."""
+    r"""Escape characters that control a terminal or reorder text, such as \x1b; `lines` keeps newlines and tabs."""
     kept = "\n\t" if lines else ""
     if text.isascii() and text.isprintable():
         return text
@@ -40,29 +40,29 @@ def escape_code(sign: str) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets a ' in front; numbers stay numbers."""
+    """Put a ' before text that a spreadsheet would run as a formula; numbers stay numbers."""
     if not isinstance(value, str) or not value.startswith(tuple(FORMULAS)) or NUMBER.fullmatch(value):
         return value
     return f"'{value}"
 
 
 def from_csv_cell(text: str) -> str:
-    """The text that `csv_cell` was given."""
+    """Undo `csv_cell`."""
     return text.removeprefix("'")
 
 
 def markdown(text: str) -> str:
-    """One line without tags, links, or ends of table cells."""
+    """One line without tags, links or cell separators."""
     found = terminal(" ".join(text.splitlines())).replace("\\", "\\\\").replace("|", "\\|").replace("](", "]\\(")
     return re.sub(r"&(?=#?\w+;)", "&amp;", found).replace("<", "&lt;")
 
 
 def html(text: str) -> str:
-    """Text for HTML, in attributes too."""
+    """Escape text for HTML, including attributes."""
     return markup.escape(terminal(text, lines=True))
 
 
 def latex(text: str) -> str:
-    """Text for a LaTeX table: no commands, and no option of the line end before it."""
+    """Escape text for a LaTeX table: no commands, and no option to the line break before it."""
     found = "".join(LATEX.get(sign, sign) for sign in terminal(" ".join(text.splitlines())))
     return f"{{{found[0]}}}{found[1:]}" if found.startswith(("[", "*")) else found

@@ -1,4 +1,4 @@
-"""Images from labels or prompts, each from its own seed."""
+"""Generate images from labels or prompts, each from its own seed."""
 
 import inspect
 import math
@@ -20,7 +20,7 @@ from bigain.seeds import hashed
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample: any diffusers scheduler by name; None stands for the paper's choice for the model."""
+    """How to sample. `scheduler` is any diffusers scheduler by name; None means the paper's choice for the model."""
 
     num_inference_steps: int = 50
     guidance_scale: float | None = None
@@ -35,12 +35,12 @@ class Sampling:
         number = isinstance(self.guidance_scale, Real) and not isinstance(self.guidance_scale, bool)
         if self.guidance_scale is not None and not (number and 0 <= self.guidance_scale < math.inf):
             raise ValueError(
-                f"guidance_scale must be a number of at least 0 (1 means none), got {self.guidance_scale!r}"
+                f"guidance_scale must be a number of at least 0 (1 means no guidance), got {self.guidance_scale!r}"
             )
 
 
 def image_generator(seed: int, number: int) -> torch.Generator:
-    """The randomness of image `number`, whatever batch it is in."""
+    """The random generator of image `number`, whatever its batch."""
     return torch.Generator().manual_seed(hashed("generate", seed, number))
 
 
@@ -54,11 +54,12 @@ def generate(
     batch_size: int | None = None,
     progress: Callable[[Tensor], None] | None = None,
 ) -> Tensor:
-    """One image for each of `classes` or prompts, numbered from `first`: -> (n, c, s, s) in [-1, 1].
+    """Generate one image for each class or prompt: -> (n, c, s, s) in [-1, 1].
 
-    `denoiser` is what `bigain.load` gives, or a diffusers pipeline.
-    `batch_size` is the number of images made together; by default as many as the denoiser does well at once.
-    `progress` is called with each batch of images as soon as it is done.
+    `denoiser` comes from `bigain.load`, or is a diffusers pipeline.
+    `first` is the number of the first image; seed and number decide an image.
+    `batch_size` is the number of images per batch; by default it suits the model and its device.
+    `progress` is called with each batch of images when it is done.
     """
     denoiser, sampling = as_denoiser(denoiser), sampling or Sampling()
     wanted = check_wanted(classes)
@@ -78,12 +79,12 @@ def generate(
 
 
 def check_wanted(classes: Any) -> list[str | int]:
-    """What to generate, one image each; a single text would be taken letter by letter."""
+    """The classes or prompts as a list; a single string would be split into letters."""
     if isinstance(classes, str | int) or not isinstance(classes, Iterable):
-        raise TypeError(f"classes must be a list, an image for each element, got {classes!r}; give [{classes!r}]")
+        raise TypeError(f"classes must be a list with one element per image, got {classes!r}; use [{classes!r}]")
     found = list(classes)
     if not found:
-        raise ValueError("classes must name one image or more, got an empty list")
+        raise ValueError("classes must have at least one element, got an empty list")
     return found
 
 
@@ -96,11 +97,10 @@ def sample(
     *,
     first: int = 0,
 ) -> Tensor:
-    """Denoise images numbered from `first`: (B, C, H, W) -> (B, C, H, W). With guidance, the batch of the network is
-    [conditional, unconditional].
+    """Denoise images numbered from `first`: (B, C, H, W) -> (B, C, H, W).
 
-    Schedulers that add noise on the way draw each image's from its generator. What an operator draws depends on the
-    seed, the number of the image and the step.
+    With guidance, the network's batch is [conditional, unconditional]. Schedulers that add noise draw it from each
+    image's generator. What a stochastic operator draws depends on the seed, the image number and the step.
     """
     scheduler = make_scheduler(sampling.scheduler or denoiser.default_scheduler, denoiser.schedule)
     scheduler.set_timesteps(sampling.num_inference_steps, device=denoiser.device)
@@ -128,7 +128,7 @@ def sample(
 
 
 def check_finite(images: Tensor, first: int, when: Callable[[], str]) -> None:
-    """A picture made of what is no number would be black and pass for one."""
+    """Raise for NaN: it would be saved as a black image and pass for a result."""
     finite = torch.isfinite(images).flatten(1).all(1)
     if finite.all():
         return
@@ -136,5 +136,5 @@ def check_finite(images: Tensor, first: int, when: Callable[[], str]) -> None:
     more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
     raise FloatingPointError(
         f"image {first + broken[0]}{more} became NaN or infinite {when()}; try dtype float32 or bfloat16, another "
-        "scheduler, less guidance, or check the weights"
+        "scheduler or a lower guidance_scale, or check the weights"
     )

@@ -1,4 +1,4 @@
-"""`bigain.load`: a model by its bundled name, from a folder, or from the hub."""
+"""`bigain.load`: a model by its bundled name, from a folder or from the Hugging Face Hub."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
@@ -23,10 +23,10 @@ def load(  # type: ignore[overload-overlap]
 @overload
 def load(name: str | Path, *, dtype: torch.dtype = ..., device: str = ...) -> "Denoiser": ...
 def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser | FeatureNet":
-    """A model with all it needs to classify and generate: a bundled name, a folder, or a Hub model ID (owner/name).
+    """Load a model that can classify and generate: a bundled name, a folder or a Hub model ID (owner/name).
 
-    Bundled models and folders never touch the network, and nothing is unpickled. Bundled `…-features` are no
-    denoisers but the classifiers whose features serve Fréchet distances.
+    Bundled models and folders need no internet, and pickled weights are never read. Bundled `…-features` are not
+    denoisers but classifiers, whose features serve Fréchet distances.
     """
     check_request(name, dtype)
     if is_features(name):
@@ -37,15 +37,15 @@ def load(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = 
 
 
 def check_request(name: object, dtype: object) -> None:
-    """Of another type of numbers diffusers would only warn, and load float32."""
+    """Check here: for another dtype diffusers would only warn, and load float32."""
     if not isinstance(name, str | Path) or not str(name).strip() or len(str(name)) > LONGEST:
-        raise ValueError(f"a model is a bundled name, a folder or a Hub model ID, got {shortened(repr(name))}")
+        raise ValueError(f"model must be a bundled name, a folder or a Hub model ID, got {shortened(repr(name))}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ValueError(f"dtype must be a floating-point type such as torch.float16, got {dtype!r}")
 
 
 def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, device: str = "cpu") -> "Denoiser":
-    """`load` for those who classify or generate with what they get."""
+    """Like `load`, for callers that need a denoiser."""
     check_request(name, dtype)
     place = locate(name)
     if isinstance(place, Path) and (place / LABELLED).is_file():
@@ -58,5 +58,5 @@ def load_denoiser(name: str | Path, *, dtype: torch.dtype = torch.float32, devic
 
 
 def best_dtype(device: str) -> torch.dtype:
-    """float16 on a GPU, as pipelines are run there; float32 on a CPU, which has no fast half precision."""
+    """float16 on a GPU, as is usual for pipelines; float32 on a CPU, where half precision is slow."""
     return torch.float32 if device.startswith("cpu") else torch.float16

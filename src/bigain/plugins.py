@@ -1,4 +1,4 @@
-"""Users' own Python files, run so that the operators, scorers, policies and datasets they register have names."""
+"""Run users' own Python files, which register operators, scorers, policies and datasets by name."""
 
 import importlib.util
 import linecache
@@ -8,41 +8,41 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-RUN: dict[Path, bytes] = {}  # what the files held when they were run
+RUN: dict[Path, bytes] = {}  # the content of the files when they ran
 
 
 def load_file(path: str | Path) -> ModuleType:
-    """Run a Python file as a module named after it, which files loaded later can import; once, however often asked."""
+    """Run a Python file as a module named after it, once per process; files loaded later can import it."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"no file {path} to load")
     place = Path(path).resolve()
     if place.suffix != ".py":
-        raise ValueError(f"a file to load must be Python, with a name that ends in .py, got {path}")
+        raise ValueError(f"a file to load must end in .py, got {path}")
     name = place.stem
     known = sys.modules.get(name)
     if known is not None and origin(known.__spec__) == place:
         if RUN.get(place) not in (None, place.read_bytes()):
             raise ValueError(
-                f"{path} has changed since this process loaded it; start a new process to use what it says now"
+                f"{path} has changed since this process loaded it; start a new process to use the new version"
             )
         return known
     if known is not None or (name.isidentifier() and origin(importlib.util.find_spec(name)) not in (None, place)):
-        raise ValueError(f"{path} would hide the module {name!r}, which Python has already; rename the file")
+        raise ValueError(f"{path} would shadow the Python module {name!r}; rename the file")
     return run(name, place)
 
 
 def origin(spec: ModuleSpec | None) -> Path | None:
-    """The file that a module comes from; None for a mere folder."""
+    """The file that a module comes from; None for a namespace package."""
     return None if spec is None or spec.origin is None else Path(spec.origin).resolve()
 
 
 def executed(path: Path) -> bytes | None:
-    """What a loaded file held when it was run; None for a file that was not loaded here."""
+    """The content of a loaded file when it ran; None for a file that was not loaded here."""
     return RUN.get(path.resolve())
 
 
 class Loader(SourceFileLoader):
-    """Compiles what the file holds: Python's own cache goes by time and size, which a quick edit may keep."""
+    """Compiles the file's content: Python's own cache compares time and size, which a quick edit may keep."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(RUN[Path(self.path)], self.path)
@@ -66,11 +66,11 @@ def run(name: str, path: Path) -> ModuleType:
 
 
 def failure(path: Path, error: BaseException) -> str:
-    """What a file raised, and at which of its lines."""
+    """What a file raised, and at which line."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     what = f"{type(error).__name__}: {error}".removesuffix(": ")
     if isinstance(error, SystemExit):
-        what += "; a file to load must not end the program"
+        what += "; a file to load must not call sys.exit"
     if isinstance(error, SyntaxError) and error.filename == str(path):
         lines, what = [error.lineno], f"{type(error).__name__}: {error.msg}"
     if not lines or lines[-1] is None:

@@ -1,4 +1,4 @@
-"""Names for things, and calls written as text: `gated_merge(ratio=0.7)`."""
+"""Registries of names, and calls written as strings: `gated_merge(ratio=0.7)`."""
 
 import ast
 import difflib
@@ -12,13 +12,15 @@ NONE = "none"  # the operator that changes nothing
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """A read-only mapping that refuses duplicates and lists the choices on a miss."""
+    """A read-only mapping that rejects duplicates and suggests names on a miss."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._items: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
+        """Register the decorated class or function under a name."""
+
         def add(item: T) -> T:
             if name in self._items:
                 raise ValueError(f"the {self.kind} {name!r} is already registered")
@@ -28,7 +30,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return add
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._items  # a list has no hash, and is no name
+        return isinstance(name, str) and name in self._items  # a list cannot be hashed
 
     def __getitem__(self, name: str) -> T:
         if name not in self:
@@ -46,7 +48,7 @@ MOST_SHOWN = 40
 
 
 def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tuple[str, ...]") -> str:
-    """The text for an unknown name: what came, the nearest one, all that there are."""
+    """The error text for an unknown name: the nearest name, then all of them."""
     folded = {choice.casefold(): choice for choice in choices}
     near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
     hint = f"Did you mean {folded[near[0]]!r}? " if near else ""
@@ -58,7 +60,7 @@ def miss(kind: str, name: object, choices: "Mapping[str, Any] | list[str] | tupl
 def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     """`name(1, key="value")` or `name` -> ("name", (1,), {"key": "value"}); literals only."""
     if not isinstance(text, str):
-        raise TypeError(f'the {kind} must be text such as name(ratio=0.7, key="word"), got {text!r}')
+        raise TypeError(f'the {kind} must be a string such as name(ratio=0.7, key="word"), got {text!r}')
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         if isinstance(tree, ast.Name):
@@ -78,7 +80,7 @@ def parse_call(text: str, kind: str) -> tuple[str, tuple[Any, ...], dict[str, An
 
 
 def call(make: Callable[..., T], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-    """What is registered as `name`, called with the arguments of a text; mistakes in them are told in words."""
+    """Call what is registered as `name`; wrong arguments raise a ValueError that lists the parameters."""
     known = inspect.signature(make)
     for key in kwargs:
         if key not in known.parameters:
@@ -90,12 +92,12 @@ def call(make: Callable[..., T], name: str, args: tuple[Any, ...], kwargs: dict[
     try:
         return make(*bound.args, **bound.kwargs)
     except TypeError as error:
-        if isinstance(make, type):  # it checks its values, so what it finds wrong is the text's mistake
+        if isinstance(make, type):  # a dataclass checks its values, so the mistake is in the string
             raise ValueError(f"{name}: {error}") from error
         raise
 
 
 def takes(make: Callable[..., Any]) -> str:
     """The parameters with their defaults: `ratio, window=2`."""
-    found = inspect.signature(make).parameters.values()
-    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in found)
+    parameters = inspect.signature(make).parameters.values()
+    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)

@@ -1,4 +1,4 @@
-"""The two calls of the tomesd package, for people who switch: same names, same defaults, same merging.
+"""The two functions of the tomesd package, for an easy switch: same names, same defaults, same merging.
 
 import bigain.tomesd as tomesd
 tomesd.apply_patch(pipe, ratio=0.5)
@@ -25,7 +25,7 @@ def apply_patch(
     merge_crossattn: bool = False,
     merge_mlp: bool = False,
 ) -> M:
-    """Attach ToMe to a model or pipeline, in place of whatever was attached, and return it."""
+    """Attach ToMe to a model or pipeline, replacing what was attached, and return the model or pipeline."""
     wanted = {"self": merge_attn, "cross": merge_crossattn, "mlp": merge_mlp}
     modules = tuple(kind for kind, on in wanted.items() if on)
     if not modules:
@@ -37,7 +37,7 @@ def apply_patch(
     finest = min((site.downsample for site in sites(found, Where(module=modules, only=lambda site: True))), default=1)
     if finest > max_downsample:
         raise ValueError(
-            f"max_downsample={max_downsample} reaches no attention of this model, whose finest is downsampled by "
+            f"max_downsample={max_downsample} reaches no attention of this model, whose finest has downsample "
             f"{finest}; use max_downsample={finest}"
         )
     where = Where(only=lambda site: site.downsample <= max_downsample, module=modules)
@@ -48,6 +48,6 @@ def apply_patch(
 
 
 def remove_patch(model: M) -> M:
-    """Remove whatever is attached to a model or pipeline, and return it."""
+    """Remove what is attached to a model or pipeline, and return the model or pipeline."""
     restore(find_model(model))
     return model

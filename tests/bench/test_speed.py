@@ -123,10 +123,10 @@ def test_a_step_that_does_not_pay_is_named() -> None:
     row = Measured("sito(ratio=0.7)", "eager", 1.2, (1.1, 1.3), 1.2, None, 10, 1.1, interval=(1.1, 1.3))
     machine = Machine("cpu", {}, (8, 8))
     (line,) = advice(Result([row], {"sito(ratio=0.7)": None}, machine, {}))
-    assert "1.20 [1.10, 1.30] of the time without" in line
+    assert "1.20 [1.10, 1.30] of its time" in line
     assert "at no size that was tried" in line
     (line,) = advice(Result([row], {"sito(ratio=0.7)": 48}, machine, {}))
-    assert "it pays from 48x48 tokens on" in line
+    assert "it pays off from 48x48 tokens on" in line
     assert advice(Result([row], {}, machine, {})) == []
 
 
@@ -167,7 +167,7 @@ def test_too_few_rounds_for_a_verdict_are_told() -> None:
     row = row_of([1.2, 1.3], [1.0, 1.0])
     assert (row.interval, row.speedup_interval, row.as_json()["speedup_interval"]) == (None, None, None)
     lines = advice(Result([row], {}, Machine("cpu", {}, (8, 8)), {}))
-    assert lines == ["to say which operators pay takes 6 rounds or more: --rounds 6"]
+    assert lines == ["too few rounds to say which operators pay off; use --rounds 6 or more"]
 
 
 def test_the_table_says_how_the_speedup_is_formed() -> None:

@@ -29,9 +29,9 @@ def test_the_scale_that_made_the_labels_is_found() -> None:
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (lambda gaps: gaps.argmin(1), "all 30 images are classified right, which tells no temperature"),
-        (lambda gaps: gaps.argmax(1), "none of 30 images is classified right; are the labels in the order"),
-        (lambda gaps: np.where(np.arange(30) % 5, gaps.argmax(1), gaps.argmin(1)), "the fit on 30 images runs away"),
+        (lambda gaps: gaps.argmin(1), "all 30 images are classified correctly, which fits no temperature"),
+        (lambda gaps: gaps.argmax(1), "none of 30 images is classified correctly; are the labels in the order"),
+        (lambda gaps: np.where(np.arange(30) % 5, gaps.argmax(1), gaps.argmin(1)), "the fit on 30 images diverges"),
     ],
     ids=["all right", "all wrong", "worse than chance"],
 )
@@ -47,6 +47,6 @@ def test_the_classifier_warns_and_keeps_its_probabilities() -> None:
     found = points(4)
     classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)")
     before = classifier.scale
-    with pytest.warns(UserWarning, match="the probabilities stay as they were: all 12 images are classified right"):
+    with pytest.warns(UserWarning, match="the temperature is unchanged: all 12 images are classified correctly"):
         result = classifier.calibrate(found.repeat(3, 1, 1, 1), [0, 1, 2, 3] * 3)
     assert classifier.scale == result.scale == before

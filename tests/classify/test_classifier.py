@@ -104,7 +104,7 @@ def test_no_finite_error_at_all_names_the_image() -> None:
 
 @pytest.mark.parametrize("images", ["shoe.png", Path("shoe.png"), Image.new("L", (2, 2))])
 def test_one_image_is_no_list(images: object) -> None:
-    with pytest.raises(TypeError, match=r"give a list of images, like classifier\(\[image\]\)"):
+    with pytest.raises(TypeError, match=r"images must be a list, like classifier\(\[image\]\)"):
         DiffusionClassifier(PointDenoiser(points(3)), range(3))(images)
 
 
@@ -125,9 +125,9 @@ def test_images_may_be_anything_to_iterate_over() -> None:
 @pytest.mark.parametrize(
     ("images", "text"),
     [
-        (None, r"give a list of images, or anything to iterate over, got None"),
-        (5, r"give a list of images, or anything to iterate over, got 5"),
-        ({"a": 1}, r"not a dict: classifier\(list\(images.values\(\)\)\) takes its values"),
+        (None, r"images must be a list or another iterable, got None"),
+        (5, r"images must be a list or another iterable, got 5"),
+        ({"a": 1}, r"must be a list, got a dict; use list\(images\.values\(\)\)"),
         (b"png", r"like classifier\(\[image\]\), got b'png'"),
         (np.zeros((28, 28), np.uint8), r"like classifier\(\[image\]\), got ndarray \(28, 28\)"),
         (np.zeros((28, 28, 3), np.uint8), r"like classifier\(\[image\]\), got ndarray \(28, 28, 3\)"),

@@ -56,7 +56,7 @@ def test_sixteen_bits_are_scaled() -> None:
 
 @pytest.mark.parametrize("mode", ["I", "F"])
 def test_values_without_a_white_are_refused(mode: str) -> None:
-    with pytest.raises(ValueError, match=f"mode {mode} does not say which value is white"):
+    with pytest.raises(ValueError, match=f"mode {mode} does not define white"):
         to_tensor(Image.new(mode, (28, 28)), GREY)
 
 
@@ -80,16 +80,19 @@ def test_exif_rotation(tmp_path) -> None:
     ("image", "text"),
     [
         ("nowhere.png", "cannot read nowhere.png"),
-        (np.zeros((4, 4), np.int64), r"got int64 \(4, 4\): if its values are 0 to 255, convert it to uint8"),
+        (np.zeros((4, 4), np.int64), r"got int64 \(4, 4\); convert values of 0 to 255 to uint8"),
         (np.full((4, 4), 255.0), r"must be in \[0, 1\], got 255 to 255; divide it by 255"),
-        (np.full((4, 4), -1.0), r"must be in \[0, 1\], got -1 to -1; scale it to \[0, 1\], or give a float tensor"),
+        (np.full((4, 4), -1.0), r"must be in \[0, 1\], got -1 to -1; scale it to \[0, 1\], or pass a float tensor"),
         (np.full((4, 4), np.nan), r"must be in \[0, 1\], got NaN or infinite values"),
         (np.zeros((0, 4), np.uint8), r"got uint8 \(0, 4\)"),
         (np.zeros((5, 6, 7), np.uint8), r"\(h, w, 1 | 3 | 4\), got uint8 \(5, 6, 7\)"),
-        (np.zeros((2, 4, 4, 3), np.uint8), r"give a list of images, got a batch of shape \(2, 4, 4, 3\)"),
+        (np.zeros((2, 4, 4, 3), np.uint8), r"got a batch of shape \(2, 4, 4, 3\)"),
         (np.zeros((1, 1, 1, 4, 4), np.uint8), r"got uint8 \(1, 1, 1, 4, 4\)"),
-        (torch.zeros(3, 8, 8), r"\(3, 16, 16\) in \[-1, 1\], got \(3, 8, 8\): for another size give a path"),
-        (torch.full((3, 16, 16), 2.0), r"in \[-1, 1\], got 2 to 2: for values from 0 to 255 give image / 127.5 - 1"),
+        (
+            torch.zeros(3, 8, 8),
+            r"\(3, 16, 16\) in \[-1, 1\], got \(3, 8, 8\); pass a path, a PIL image or uint8 to have it resized",
+        ),
+        (torch.full((3, 16, 16), 2.0), r"in \[-1, 1\], got 2 to 2; for values from 0 to 255 use image / 127.5 - 1"),
         (torch.full((3, 16, 16), -2.0), r"in \[-1, 1\], got -2 to -2$"),
         (torch.full((3, 16, 16), torch.nan), "got NaN or infinite values"),
     ],
@@ -112,21 +115,21 @@ def test_truncated_file(tmp_path) -> None:
     [
         (3, "got int$"),
         (None, "got NoneType$"),
-        ({"image": 1}, "got a dict; take the image out of it"),
-        ([1, 2], "got a list; give its images one by one, or its numbers as a numpy array"),
-        ((i for i in range(2)), "got a generator; give its images one by one"),
+        ({"image": 1}, "got a dict; pass the image inside it"),
+        ([1, 2], "got a list; pass images one by one, or pixels as a numpy array"),
+        ((i for i in range(2)), "got a generator; pass images one by one"),
         (b"\x89PNG", "got bytes; open it with PIL.Image.open"),
     ],
     ids=["int", "none", "dict", "list", "generator", "bytes"],
 )
 def test_not_an_image(value: object, text: str) -> None:
-    with pytest.raises(TypeError, match=f"an image is a path, a PIL image, an array or a tensor; {text}"):
+    with pytest.raises(TypeError, match=f"an image must be a path, a PIL image, an array or a tensor, {text}"):
         to_tensor(value, COLOUR)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
-    with pytest.raises(ValueError, match=r"a\.png as an image: it is no regular file"):
+    with pytest.raises(ValueError, match=r"a\.png as an image: it is not a regular file"):
         to_tensor(tmp_path / "a.png", COLOUR)
 
 

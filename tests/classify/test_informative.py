@@ -37,7 +37,7 @@ def test_a_step_that_errs_where_others_err_comes_last() -> None:
     errors, truth = simulated(np.array([9.0, 9.0, 1.0]), np.array([0.5, 0.5, 0.5]), n=900)
     hard = np.arange(900) % 3 == 0
     errors[hard, :, :2] = np.random.default_rng(1).normal(scale=0.1, size=(300, 4, 1))
-    assert 30 in measure(errors, truth, (10, 20, 30)).steps[:2]
+    assert 30 in measure(errors, truth, (10, 20, 30)).timesteps[:2]
 
 
 def test_the_loss_is_the_cross_entropy_at_the_best_temperature() -> None:
@@ -86,7 +86,9 @@ def uneven(found: torch.Tensor, rng: np.random.Generator, n: int = 40) -> tuple[
 def test_images_that_cannot_tell_leave_the_steps_alone() -> None:
     found = points(4)
     classifier = DiffusionClassifier(PointDenoiser(found), range(4), "exhaustive(2)", timesteps=(7, 8))
-    with pytest.warns(UserWarning, match="the timesteps stay as they were: on these images all of them tell"):
+    with pytest.warns(
+        UserWarning, match="the timesteps are unchanged: all of them separate the classes of these images equally well"
+    ):
         classifier.choose_timesteps(found.repeat(4, 1, 1, 1), [0, 1, 2, 3] * 4, candidates=5)
     assert classifier.timesteps == (7, 8)
 
@@ -94,13 +96,13 @@ def test_images_that_cannot_tell_leave_the_steps_alone() -> None:
 def test_bad_requests() -> None:
     classifier = DiffusionClassifier(PointDenoiser(points(3)), range(3))
     for request in (classifier.calibrate, classifier.choose_timesteps):
-        with pytest.raises(ValueError, match="takes 10 labelled images or more, better 100, got 3"):
+        with pytest.raises(ValueError, match="at least 10 labelled images are needed, better 100, got 3"):
             request(points(3), [0, 1, 2])
-        with pytest.raises(ValueError, match="must be of two classes or more; all 10 are 1"):
+        with pytest.raises(ValueError, match="labels must name at least two classes, got 1 for all 10 images"):
             request(points(10), [1] * 10)
-    with pytest.raises(ValueError, match="2 images and 1 labels"):
+    with pytest.raises(ValueError, match="one element per image, got 1 for 2 images"):
         classifier.choose_timesteps(points(2), [0])
-    with pytest.raises(ValueError, match="no class 7"):
+    with pytest.raises(ValueError, match="unknown class 7"):
         classifier.calibrate(points(2), [0, 7])
     with pytest.raises(ValueError, match=r"call classifier\.choose_timesteps"):
         DiffusionClassifier(PointDenoiser(points(3)), range(3), timesteps="informative")

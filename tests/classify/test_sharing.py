@@ -153,6 +153,6 @@ def test_told_of_other_rows_than_there_are() -> None:
     bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="input")
     with (
         same_input(RowGroups(torch.zeros(3, dtype=torch.int64), 1)),
-        pytest.raises(RuntimeError, match="told of 3 rows"),
+        pytest.raises(RuntimeError, match="declares 3 rows"),
     ):
         denoiser.network(torch.zeros(2, 4, 16, 16), 5, torch.zeros(2, 3, 32))

@@ -134,14 +134,14 @@ def test_random_steps_are_uniform_and_depend_on_the_key_only() -> None:
     ("steps", "error"),
     [
         ("evn", '"informative" or a sequence'),
-        ((), "sequence of timesteps"),
+        ((), "sequence of ints"),
         ((5, 1000), "from 0 to 999, got 1000"),
         ((5, 1.5), r"got 1\.5"),
         ((5, "25"), "from 0 to 999, got '25'"),
         ((5, None), "from 0 to 999, got None"),
         ((5, True), "from 0 to 999, got True"),
-        (5, "sequence of timesteps, got 5"),
-        ({5, 6}, "sequence of timesteps, got"),
+        (5, "sequence of ints, got 5"),
+        ({5, 6}, "sequence of ints, got"),
     ],
 )
 def test_bad_steps(steps: object, error: str) -> None:

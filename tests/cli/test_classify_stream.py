@@ -37,7 +37,7 @@ def ending(place: Path, does: str) -> Path:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize(("number", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "ended")])
+@pytest.mark.parametrize(("number", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
 def test_an_early_end_keeps_what_is_done(
     name: str, number: str, code: int, word: str, own_place: Path, small_model: Path
 ) -> None:
@@ -48,9 +48,7 @@ def test_an_early_end_keeps_what_is_done(
     assert done.exit_code == code
     rows = rows_of(table)
     assert 0 < len(rows) < 10
-    advice = (
-        f"{word}: {len(rows)} of 10 images are done and in {table}; the same command with --resume goes on from there"
-    )
+    advice = f"{word}: {len(rows)} of 10 images are done and saved in {table}; continue with --resume"
     assert done.stderr.endswith(f"{advice}\n")
     lines = done.stdout.splitlines()
     assert len(lines) == 1 + len(rows) + 1  # a head, the rows, the accuracy
@@ -58,7 +56,7 @@ def test_an_early_end_keeps_what_is_done(
     assert lines[-1].endswith(f"n = {len(rows)}")
     more = invoke(*words, "--out", table, "--resume")
     assert more.exit_code == 0, more.output
-    assert f"{len(rows)} of 10 images are in {table} already" in more.stderr
+    assert f"{len(rows)} of 10 images are already in {table}" in more.stderr
     assert more.stdout.splitlines()[-1].endswith("n = 10")
     assert len(more.stdout.splitlines()) == 1 + (10 - len(rows)) + 1
     (own_place / "count").write_text("more than six")
@@ -111,7 +109,7 @@ def test_half_a_row_is_repaired(name: str, cut: int, tmp_path: Path, small_model
     whole = table.read_bytes()
     table.write_bytes(whole[:-cut])
     shown = run(*words, "--resume")
-    assert "2 of 3 images are in" in shown
+    assert "2 of 3 images are already in" in shown
     assert table.read_bytes() == whole
 
 
@@ -142,7 +140,7 @@ def test_other_settings_are_refused(more: tuple[str, ...], same: bool, tmp_path:
     run(*words, *ONCE)
     before = table.read_bytes()
     shown = run(*words, *ONCE, *more, "--resume", code=0 if same else 2)
-    assert ("was made with other settings" in shown) != same
+    assert ("was written with other settings" in shown) != same
     assert table.read_bytes() == before
 
 
@@ -169,15 +167,15 @@ def test_replaced_weights_are_refused(tmp_path: Path, small_model: Path) -> None
     name = next(key for key, value in values.items() if value.is_floating_point())
     values[name].flatten()[0] += torch.tensor(1.0, dtype=values[name].dtype)
     save_file(values, weights)
-    assert "was made with other settings" in run(*words, "--resume", code=2)
+    assert "was written with other settings" in run(*words, "--resume", code=2)
 
 
 def test_a_file_that_is_there_is_not_touched(tmp_path: Path, small_model: Path) -> None:
     root, table = picture_folders(tmp_path / "images", 1), tmp_path / "results.csv"
     words = ("classify", root, "--model", small_model, *ONCE, "--out", table)
     table.write_text("my own notes\n")
-    assert "is there already; continue it with --resume, or give another file" in run(*words, code=2)
-    assert "is not a file that `bigain classify --out` wrote" in run(*words, "--resume", code=2)
+    assert "already exists; continue it with --resume, or use another file" in run(*words, code=2)
+    assert "was not written by `bigain classify --out`" in run(*words, "--resume", code=2)
     assert table.read_text() == "my own notes\n"
     table.write_text(",".join(COLUMNS) + "\n")  # begun, and nothing decided
     run(*words)
@@ -191,7 +189,7 @@ def test_damaged_rows_are_named(line: str, tmp_path: Path) -> None:
     if line == '"a':
         assert read_kept(table, "s").results == {}  # a row that is not whole
         return
-    with pytest.raises(ValueError, match=r"results.csv is not a file that `bigain classify --out` wrote"):
+    with pytest.raises(ValueError, match=r"results.csv was not written by `bigain classify --out`"):
         read_kept(table, "s")
 
 
@@ -200,13 +198,13 @@ def test_resumed_in_another_folder(tmp_path: Path, small_model: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     run("classify", "images", "--model", small_model, *ONCE, "--out", "r.csv")
     words = ("--model", small_model, *ONCE, "--resume", "--out", tmp_path / "r.csv")
-    assert "2 of 2 images are in" in run("classify", tmp_path / "images", *words)
-    assert "2 of 2 images are in" in run("classify", "./images/../images", *words)
+    assert "2 of 2 images are already in" in run("classify", tmp_path / "images", *words)
+    assert "2 of 2 images are already in" in run("classify", "./images/../images", *words)
     (tmp_path / "link").symlink_to("images")
-    assert "2 of 2 images are in" in run("classify", "link", *words)
+    assert "2 of 2 images are already in" in run("classify", "link", *words)
     monkeypatch.chdir(tmp_path / "images")
     shown = run("classify", ".", *words, code=2)
-    assert "names images relative to another folder" in shown
+    assert "has image paths relative to another folder" in shown
 
 
 def test_odd_names_in_files_and_rows(tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +232,7 @@ def test_odd_names_in_files_and_rows(tmp_path: Path, small_model: Path, monkeypa
         assert len(done.stdout.splitlines()) == 1 + 9
         assert not {"\x1b", "\u202e"} & set(done.stdout)
         again = invoke(*words, "--resume")
-        assert "9 of 9 images are in" in again.stderr
+        assert "9 of 9 images are already in" in again.stderr
         assert again.stdout == ""
     with Path("../results.csv").open(errors="surrogateescape", newline="") as file:
         cells = [row["path"] for row in csv.DictReader(file)]
@@ -286,5 +284,5 @@ def test_rows_come_through_a_pipe_and_sigterm_ends_it(tmp_path: Path) -> None:
     _, errors = command.communicate(timeout=60)
     assert command.returncode == 143
     assert 0 < len(rows_of(table)) < 60
-    assert errors.splitlines()[-1].startswith("ended: ")
-    assert all(line.startswith(("ended: ", "classifying")) for line in errors.splitlines() if line.strip())
+    assert errors.splitlines()[-1].startswith("terminated: ")
+    assert all(line.startswith(("terminated: ", "classifying")) for line in errors.splitlines() if line.strip())

@@ -15,7 +15,7 @@ tasks = ["classify", "generate"]
 policy = "exhaustive(1)"
 [generate]
 count = 10
-steps = 1
+num_inference_steps = 1
 features = "fashion-features"
 [[rows]]
 name = "none"
@@ -47,7 +47,7 @@ operator = "mine(ratio=0.5)"
 def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
     path, folder = tmp_path / "tiny.toml", tmp_path / "run"
     path.write_text(EXPERIMENT.format(model=small_model))
-    assert run("run", path, "--out", folder).endswith(f"results in {folder}; bigain report {folder} shows them")
+    assert run("run", path, "--out", folder).endswith(f"results in {folder}; see them with `bigain report {folder}`")
     assert run_json("run", path, "--out", folder) == {"folder": str(folder), "left_out": {}}
     small = tmp_path / "small.sqlite"
     shown = run("report", folder, "--out", tmp_path / "report", "--record", small)
@@ -55,7 +55,7 @@ def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
     assert "61.4" in shown
     assert "FD-fashion against uncompressed" in shown
     assert shown.startswith(run("report", small))
-    assert f"written: the record {small}" in shown
+    assert f"written: record {small}" in shown
     written = {p.name for p in (tmp_path / "report").iterdir()}
     assert {"table.md", "table.csv", "table.tex"} < written
     assert any(name.endswith(".svg") for name in written)
@@ -80,11 +80,11 @@ def test_run_and_report(tmp_path: Path, small_model: Path) -> None:
         (("run", "{here}", "--threads", "0"), "greater than or equal to 1", 2),
         (("report", "nowhere"), "no record nowhere", 3),
         (("report", "nowhere", "--format", "latx"), "Did you mean 'latex'", 2),
-        (("report", "a", "b", "--record", "c"), "--out and --record must be for one run, got 2", 2),
-        (("report", "a", "b", "--out", "c"), "--out and --record must be for one run, got 2", 2),
+        (("report", "a", "b", "--record", "c"), "--out and --record need exactly one run, got 2", 2),
+        (("report", "a", "b", "--out", "c"), "--out and --record need exactly one run, got 2", 2),
         (
             ("report", "{here}"),
-            "x.toml is not a record of bigain (not an SQLite file) and is left as it is; give a run folder",
+            "x.toml is not a bigain record (not an SQLite file) and is left unchanged; use a run folder",
             2,
         ),
     ],
@@ -118,7 +118,7 @@ def test_an_interrupted_run_can_be_continued(own_place: Path, small_model: Path)
     path, folder = own_experiment(own_place, small_model), own_place / "run"
     done = invoke("run", path, "--out", folder)
     assert done.exit_code == 130
-    assert done.stderr.endswith(f"interrupted: what is done is kept in {folder}; the same command goes on from there\n")
+    assert done.stderr.endswith(f"interrupted: results so far are in {folder}; run the same command to continue\n")
     assert "Traceback" not in done.output
     stop.unlink()
     run("run", path, "--out", folder)

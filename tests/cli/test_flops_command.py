@@ -39,14 +39,14 @@ def test_the_main_operators_as_json(folder: Path) -> None:
 
 def test_a_bundled_model() -> None:
     assert "0.2242" in run("flops", "--model", "fashion-unet")  # 4 tokens of text, not 77
-    assert "only gives features" in run("flops", "--model", "fashion-features", code=2)
+    assert "is a feature network, not a diffusion model" in run("flops", "--model", "fashion-features", code=2)
 
 
 def test_table_sites_and_latent_size(folder: Path) -> None:
     words = ("flops", "--model", folder, "--operator", "todo(2)", "--latent", "16x24")
     shown = run(*words)
     assert "16x24 latents" in shown
-    assert "todo(2)" in shown
+    assert "todo()" in shown
     (everywhere,), (down,) = run_json(*words), run_json(*words, "--where", "part='down'")
     assert (down["where"], down["latent"]) == ("part='down'", "16x24")
     assert 0 < down["saved"] < everywhere["saved"]
@@ -60,9 +60,9 @@ def test_table_sites_and_latent_size(folder: Path) -> None:
         (("--operator", "GatedMerge(0.7)"), "Did you mean 'gated_merge'"),
         (("--operator", "gated_merge(0.7, scorer='laplacianl1')"), "Did you mean 'laplacian_l1'"),
         (("--operator", "gated_merge(0.9)"), "0.75"),
-        (("--operator", "todo(2)", "--where", "downsample=9"), "no site at level 9"),
-        (("--latent", "64"), "height x width"),
-        (("--operator", "todo(2)", "--reuse", "step"), "reuse is None or"),
+        (("--operator", "todo(2)", "--where", "downsample=9"), "no site at downsample 9"),
+        (("--latent", "64"), "--latent must be HEIGHTxWIDTH"),
+        (("--operator", "todo(2)", "--reuse", "step"), "reuse must be None or"),
     ],
 )
 def test_says_what_is_wrong(words: tuple[str, ...], text: str, folder: Path) -> None:

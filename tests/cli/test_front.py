@@ -27,6 +27,17 @@ def test_help_names_all_commands_and_exit_codes() -> None:
     assert set(MEANINGS) == set(Code)
 
 
+@pytest.mark.parametrize("words", [["bench", "--help"], ["list", "operators"], ["list", "data", "--json"]])
+def test_a_reader_that_is_gone_causes_no_traceback(words: list[str]) -> None:
+    command = [sys.executable, "-c", "from bigain.cli import app; app()", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as done:
+        assert done.stdout is not None
+        assert done.stderr is not None
+        done.stdout.close()  # as `| head` does
+        assert done.stderr.read() == ""
+    assert done.returncode == 1
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("columns", [80, 120])
 def test_help_of_a_command_ends_with_examples(name: str, columns: int) -> None:
@@ -57,9 +68,9 @@ def test_mistyped_commands_and_options() -> None:
 
 def test_a_traceback_on_demand() -> None:
     brief, long = run("list", "op", code=2), run("--traceback", "list", "op", code=2)
-    assert brief.startswith("error: unknown list of 'op'")
+    assert brief.startswith("error: unknown list 'op'")
     assert long.startswith("Traceback")
-    assert "ValueError: unknown list of 'op'" in long
+    assert "ValueError: unknown list 'op'" in long
 
 
 @pytest.mark.parametrize(
@@ -71,12 +82,12 @@ def test_a_traceback_on_demand() -> None:
         (
             "signal.raise_signal(signal.SIGINT)",
             Code.INTERRUPTED,
-            "interrupted: 0 of 1 images are done; with --out FILE they would be kept",
+            "interrupted: 0 of 1 images are done; use --out FILE to keep results",
         ),
         (
             "signal.raise_signal(signal.SIGTERM)",
             Code.TERMINATED,
-            "ended: 0 of 1 images are done; with --out FILE they would be kept",
+            "terminated: 0 of 1 images are done; use --out FILE to keep results",
         ),
         ("raise FloatingPointError('image 0, step 3: NaN; try float32')", Code.NOT_FINITE, "step 3: NaN; try float32"),
     ],

@@ -65,20 +65,20 @@ def test_classify_own_labels_and_globs(tmp_path: Path, small_model: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "text", "code"),
     [
-        (("nowhere",), "no file, folder or glob", 3),
-        ((".", "--classes", "bag"), "two classes or more", 2),
-        ((".", "--classes", "bag,bag"), "may come once", 2),
+        (("nowhere",), "no file or folder matches", 3),
+        ((".", "--classes", "bag"), "classes must have at least two elements", 2),
+        ((".", "--classes", "bag,bag"), "classes must be unique, got 'bag' more", 2),
         ((".", "--classes", "bag,hat"), "unknown class 'hat'", 2),
         ((".", "--policy", "rase"), "Did you mean 'race'", 2),
         ((".", "--operator", "todo(3.5)"), "factor", 2),
-        ((".", "--where", "part='down'"), "name one with --operator", 2),
+        ((".", "--where", "part='down'"), "--where needs --operator", 2),
         ((".", "--operator", "todo(2)", "--where", "part='middle'"), "no site at part middle", 2),
         ((".", "--top", "0"), "greater than or equal to 1", 2),
         ((".", "--device", "cdua"), "Did you mean 'cuda'", 2),
         ((".", "--device", "cuda:99"), "'cuda:99' cannot be used here", 2),
         ((".", "--model", "fashion-unt"), "Did you mean 'fashion-unet'", 2),
-        ((".", "--prompts", "a photo"), "prompts is a text with one {} for the class", 2),
-        ((".", "--prompts", "{} and {}"), "prompts is a text with one {} for the class", 2),
+        ((".", "--prompts", "a photo"), "prompts must be a string with one {} for the class", 2),
+        ((".", "--prompts", "{} and {}"), "prompts must be a string with one {} for the class", 2),
         (
             (".", "--classes", ",".join(["bag", "hat" * 100])),
             "unknown class 'hat",
@@ -105,13 +105,13 @@ def test_what_cannot_be_shown_to_the_model_is_left_out(tmp_path: Path, small_mod
 
 def test_names_that_are_no_utf8_and_folders_that_name_no_class(tmp_path: Path, small_model: Path) -> None:
     root = picture_folders(tmp_path, 1)
-    strange = Path(os.fsdecode(bytes(root / "other") + b"/\xff.png"))
-    strange.parent.mkdir()
-    Image.new("L", (28, 28)).save(strange)
+    odd_name = Path(os.fsdecode(bytes(root / "other") + b"/\xff.png"))
+    odd_name.parent.mkdir()
+    Image.new("L", (28, 28)).save(odd_name)
     table = tmp_path / "found.csv"
     shown = run("classify", root, "--model", small_model, "--policy", "exhaustive(1)", "--out", table)
-    assert "n = 1; the folders of 1 other image name no class" in shown
-    assert bytes(strange) in table.read_bytes()
+    assert "n = 1; 1 other image in folders not named after a class" in shown
+    assert bytes(odd_name) in table.read_bytes()
 
 
 def test_a_name_with_brackets_is_no_glob(tmp_path: Path, small_model: Path) -> None:
@@ -142,27 +142,27 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
     more = ("--operator", "kv_downsample(factor=2)")
     found = run_json(*words, *more, "--count", "3", "--out", tmp_path / "a")
     shown = run(*words, *more, "--count", "1", "--out", tmp_path / "b")
-    assert shown.endswith(f"1 image in {tmp_path / 'b'}, side by side in {tmp_path / 'b' / 'sheet.png'}")
+    assert shown.endswith(f"1 image in {tmp_path / 'b'}, contact sheet in {tmp_path / 'b' / 'sheet.png'}")
     names = ["00000.png", "00001.png", "00002.png", "sheet.png"]
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == names
     paths = [str(tmp_path / "a" / name) for name in names]
     assert found == {"images": paths[:3], "sheet": paths[3]}
     assert (tmp_path / "a" / "00000.png").read_bytes() == (tmp_path / "b" / "00000.png").read_bytes()
     refused = run(*words, "--count", "1", "--out", tmp_path / "a", code=2)
-    assert "2 images of a former call that this one would leave there, first 00001.png" in refused
+    assert "2 images of an earlier run that would be mixed with the new ones, first 00001.png" in refused
 
 
 @pytest.mark.parametrize(
     ("words", "text", "code"),
     [
-        (("--prompt", "bag", "--classes", "coat"), "not several of them", 2),
+        (("--prompt", "bag", "--classes", "coat"), "use only one of --prompt, --classes and --prompts-file", 2),
         (("--prompts-file", "nowhere.txt"), "no file nowhere.txt", 3),
         (("--prompt", "hat"), "unknown class 'hat'", 2),
-        (("--count", "0"), "from 1, got 0", 2),
+        (("--count", "0"), "--count must be at least 1, got 0", 2),
         (("--scheduler", "eulr"), "Did you mean 'euler'", 2),
-        (("--groups", "input"), "name one with --operator", 2),
-        (("--groups", "cfg", "--operator", "tome(0.5)"), "input, or none, got halves", 2),
-        (("--operator", "tome(0.5)", "--where", "down"), "write it like part='down'", 2),
+        (("--groups", "input"), "--groups needs --operator", 2),
+        (("--groups", "cfg", "--operator", "tome(0.5)"), "or none, got cfg", 2),
+        (("--operator", "tome(0.5)", "--where", "down"), "write them like part='down'", 2),
         (("--classes", "names.txt"), "no file names.txt", 3),
         (("--classes", "1,12"), "no class number 12; this model has 0..9", 2),
         (("--num-inference-steps", "0"), "num_inference_steps must be an int of at least 1", 2),
@@ -185,7 +185,7 @@ def test_show_draws_a_picture(tmp_path: Path, small_model: Path) -> None:
     }  # fmt: skip
     assert "<svg" in (tmp_path / "map.svg").read_text()
     assert "no site" in run(*words, "--site", "nowhere", code=2).lower()
-    assert "format of figures" in run(*words, "--out", tmp_path / "map.gif", code=2)
+    assert "unknown figure format 'gif'" in run(*words, "--out", tmp_path / "map.gif", code=2)
 
 
 NAMES = {
@@ -217,7 +217,7 @@ def test_the_operator_none_is_no_operator(tmp_path: Path, small_model: Path) -> 
     run(*made, "--out", tmp_path / "a")
     run(*made, "--out", tmp_path / "b", "--operator", "none")
     assert (tmp_path / "a/00000.png").read_bytes() == (tmp_path / "b/00000.png").read_bytes()
-    assert "name one with --operator" in run(*words, "--operator", "none", "--where", "part='down'", code=2)
+    assert "--where needs --operator" in run(*words, "--operator", "none", "--where", "part='down'", code=2)
     (row,) = run_json("flops", "--model", "fashion-dit", "--operator", "none")
     assert (row["operator"], row["saved"]) == (None, 0)
     image = next(root.rglob("*.png"))

@@ -52,9 +52,9 @@ def test_a_file_can_use_one_that_was_loaded_before(own_place: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "code", "error"),
     [
-        ("my.txt", "", 2, "its name ends in .py, got {path}"),
-        ("json.py", "", 2, "{path} would hide the module 'json', which Python has already; rename the file"),
-        ("antigravity.py", "", 2, "{path} would hide the module 'antigravity'"),  # known to Python, not loaded
+        ("my.txt", "", 2, "a file to load must end in .py, got {path}"),
+        ("json.py", "", 2, "{path} would shadow the Python module 'json'; rename the file"),
+        ("antigravity.py", "", 2, "{path} would shadow the Python module 'antigravity'"),  # known to Python, not loaded
         ("raises.py", "a = 1\n\nb = a / 0", 2, "{path}, line 3: ZeroDivisionError: division by zero b = a / 0"),
         ("syntax.py", "a = 1\nb = (", 2, "{path}, line 2: SyntaxError: '(' was never closed b = ("),
         ("within.py", "import json\njson.loads('[')", 2, "{path}, line 2: JSONDecodeError: Expecting value"),
@@ -78,10 +78,10 @@ def test_names_that_are_taken(own_place: Path) -> None:
     other = own_place / "other.py"
     other.write_text(mine.read_text())
     shown = run("--load", mine, "--load", mine, "--load", other, "list", "data", code=2)
-    assert f"{other}, line 7: ValueError: the operator 'mine' is registered already" in shown
+    assert f"{other}, line 7: ValueError: the operator 'mine' is already registered" in shown
     folder = own_place / "sub"
     folder.mkdir()
-    assert "would hide the module 'my_operator'" in run("--load", write_operator(folder), "list", "data", code=2)
+    assert "would shadow the Python module 'my" in run("--load", write_operator(folder), "list", "data", code=2)
 
 
 def test_a_file_of_an_experiment_lies_beside_it(own_place: Path) -> None:

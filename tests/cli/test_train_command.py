@@ -21,7 +21,7 @@ def test_unknown_model_to_train() -> None:
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
-    assert "leave --data out" in run("train", "fashion-dit", "--smoke", "--data", tmp_path, code=2)
+    assert "leave out --data or --smoke" in run("train", "fashion-dit", "--smoke", "--data", tmp_path, code=2)
     assert "in whole epochs" in run("train", "fashion-features", "--smoke", "--stop-after", 100, code=2)
 
 
@@ -44,6 +44,6 @@ def test_an_interrupted_training_says_whether_it_can_go_on(
 
     monkeypatch.setattr(torch, "save", save_until_interrupted)
     shown = run("train", "fashion-unet", "--smoke", "--out", tmp_path, code=130)
-    advice = f"interrupted: {tmp_path} has a checkpoint; the same command goes on from there"
+    advice = f"interrupted: checkpoint in {tmp_path}; run the same command to continue"
     assert shown.endswith(advice if kept else "interrupted")
     assert (tmp_path / "checkpoint.pt").is_file() == kept

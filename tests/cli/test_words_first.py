@@ -16,29 +16,33 @@ from helpers.pipelines import save
 # words, the text of the error, and whether torch may be imported for it
 MISTAKES: list[tuple[list[str], str, bool]] = [
     (["classify", "{images}", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),
-    (["classify", "{images}", "--model", "fashion-features"], "only gives features", False),
-    (["classify", "nowhere"], "no file, folder or glob 'nowhere'", False),
+    (["classify", "{images}", "--model", "fashion-features"], "is a feature network", False),
+    (["classify", "nowhere"], "no file or folder matches 'nowhere'", False),
     (["classify", "{images}", "--prompts", "a photo"], "one {{}} for the class", False),
-    (["classify", "{images}", "--model", "{sd}"], "name them with --classes", False),
-    (["classify", "{images}", "--classes", "none.txt"], "no file none.txt with names of classes", False),
+    (["classify", "{images}", "--model", "{sd}"], "has no classes of its own; use --classes", False),
+    (["classify", "{images}", "--classes", "none.txt"], "no file none.txt; expected class names", False),
     (["classify", "{images}", "--out", "r.xls"], "--out must end in .csv or .jsonl, got r.xls", False),
-    (["classify", "{images}", "--groups", "cfg"], "input, or none, got halves", False),
-    (["classify", "{images}", "--reuse", "step"], "name one with --operator", False),
+    (["classify", "{images}", "--groups", "cfg"], "or none, got cfg", False),
+    (["classify", "{images}", "--reuse", "step"], "--reuse needs --operator", False),
     (["classify", "{images}", "--operator", "gated_merg(0.5)"], "Did you mean 'gated_merge'", True),
-    (["classify", "{images}", "--operator", "tome(0.5)", "--where", "prt=1"], "choice of sites by", True),
-    (["classify", "{images}", "--operator", "tome(0.5)", "--reuse", "step"], "reuse is None or", True),
+    (
+        ["classify", "{images}", "--operator", "tome(0.5)", "--where", "prt=1"],
+        "unknown where argument 'prt'. Did you mean 'part'",
+        True,
+    ),
+    (["classify", "{images}", "--operator", "tome(0.5)", "--reuse", "step"], "reuse must be None or", True),
     (["classify", "{images}", "--policy", "rase"], "Did you mean 'race'", True),
-    (["classify", "{images}", "--timesteps", "evn"], 'trials are "even"', True),
+    (["classify", "{images}", "--timesteps", "evn"], 'timesteps must be "even"', True),
     (["generate", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),
-    (["generate", "--model", "{sd}"], "this model follows text", False),
-    (["generate", "--count", "0"], "from 1, got 0", False),
+    (["generate", "--model", "{sd}"], "this model needs text", False),
+    (["generate", "--count", "0"], "--count must be at least 1, got 0", False),
     (["generate", "--prompts-file", "none.txt"], "no file none.txt", False),
     (["generate", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
     (["show", "x.png", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),
     (["show", "x.png", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
     (["flops", "--model", "sd3"], "Did you mean 'sd2'", True),
     (["flops", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
-    (["flops", "--latent", "64"], "height x width", True),
+    (["flops", "--latent", "64"], "must be HEIGHTxWIDTH", True),
     (["bench", "--model", "sd3"], "unknown bundled model 'sd3'", True),
     (["bench", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
 ]
@@ -90,7 +94,7 @@ def test_other_libraries_say_nothing(tmp_path: Path, text_model: Path) -> None:
     command = [sys.executable, "-c", "from bigain.cli import app; app()", *words]
     quiet = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TQDM", "TRANSFORMERS"))}
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=quiet)
-    assert done.stdout == f"1 image in made, side by side in {Path('made/sheet.png')}\n"
+    assert done.stdout == f"1 image in made, contact sheet in {Path('made/sheet.png')}\n"
     assert all(line.startswith("generating ") for line in done.stderr.splitlines() if line.strip())
 
 

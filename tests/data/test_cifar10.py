@@ -49,10 +49,10 @@ def test_a_missing_batch_is_named(tmp_path: Path) -> None:
 def test_cut_binaries(tmp_path: Path) -> None:
     miniatures.cifar_binaries(tmp_path)
     (tmp_path / "test_batch.bin").write_bytes(bytes(3072))
-    with pytest.raises(ValueError, match=r"test_batch\.bin has 3072 bytes, not whole records of 3073; copy it again"):
+    with pytest.raises(ValueError, match=r"test_batch\.bin has 3072 bytes, not a multiple of 3073; download it again"):
         cifar10("test", tmp_path)
     (tmp_path / "test_batch.bin").write_bytes(bytes([10]) + bytes(3072))
-    with pytest.raises(ValueError, match="the label 10 in the test split; CIFAR-10 has 0 to 9"):
+    with pytest.raises(ValueError, match="labels must be 0 to 9, got 10 in the test split"):
         cifar10("test", tmp_path)
 
 
@@ -62,12 +62,12 @@ def test_foreign_sheets(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"4 images in the sheets but 3 labels in .*test_lables\.json"):
         cifar10("test", tmp_path)
     (tmp_path / "test_lables.json").write_text('["cat", "dog"]')
-    with pytest.raises(ValueError, match=r"test_lables\.json is not a JSON list of labels: .*; copy it again"):
+    with pytest.raises(ValueError, match=r"test_lables\.json is not a JSON list of labels: .*; download it again"):
         cifar10("test", tmp_path)
     Image.new("RGB", (32, 32)).save(tmp_path / "test_batch.png")
-    with pytest.raises(ValueError, match="is 32 pixels wide; a sheet has one image of 1024 pixels a row"):
+    with pytest.raises(ValueError, match="must be 1024 pixels wide, one image per row, got 32"):
         cifar10("test", tmp_path)
     sheet = tmp_path / "data_batch_2.png"
     sheet.write_bytes(sheet.read_bytes()[:-2000])
-    with pytest.raises(ValueError, match=r"cannot read .*data_batch_2\.png: .*; copy it again"):
+    with pytest.raises(ValueError, match=r"cannot read .*data_batch_2\.png: .*; download it again"):
         cifar10("train", tmp_path)

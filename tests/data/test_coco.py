@@ -23,11 +23,11 @@ def test_reads_the_official_layout(tmp_path: Path) -> None:
 def test_images_without_labels_are_left_out_and_that_is_said(tmp_path: Path) -> None:
     spec = miniatures.coco(tmp_path)
     assert load_data(spec).describe() == (
-        "coco val: 3 images, 4 classes, several labels an image; "
-        "2 images without any label are left out, unlabelled=True keeps them"
+        "coco val: 3 images, 4 classes, several labels per image; "
+        "2 images without labels are left out; unlabelled=True keeps them"
     )
     whole = load_data(spec.replace(")", ", unlabelled=True)"))
-    assert whole.describe() == "coco val: 5 images, 4 classes, several labels an image"
+    assert whole.describe() == "coco val: 5 images, 4 classes, several labels per image"
     assert whole.examples[-1].labels == ()
     assert whole.examples[-1].captions == ("Picture 776, once.", "Picture 776, again.")
 
@@ -53,12 +53,12 @@ def test_broken_and_foreign_annotations(tmp_path: Path) -> None:
         load_data(spec)
     file.write_text(json.dumps({"images": []}))
     with pytest.raises(
-        ValueError, match="not an official file: expected annotations, a list with image_id, category_id each"
+        ValueError, match="not an official COCO file: expected annotations, a list of objects with image_id"
     ):
         load_data(spec)
     for old, new, error in (
-        ('"category_id"', '"kind"', "expected annotations, a list with image_id, category_id each"),
-        ('"category_id": 3', '"category_id": 4711', "an annotation of category 4711, which is not listed"),
+        ('"category_id"', '"kind"', "expected annotations, a list of objects with image_id, category_id"),
+        ('"category_id": 3', '"category_id": 4711', "an annotation has the unknown category 4711"),
     ):
         assert old in whole
         file.write_text(whole.replace(old, new))

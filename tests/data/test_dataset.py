@@ -56,12 +56,12 @@ def test_a_multi_label_subset_is_a_plain_draw() -> None:
     examples = [Example(f"image-{i}", None, tuple(range(i % 3))) for i in range(30)]
     toy = Dataset("toy", "val", ("a", "b"), examples, multilabel=True)
     assert names(toy.subset(10)) == names(toy.subset(30))[:10]
-    assert toy.describe() == "toy val: 30 images, 2 classes, several labels an image"
+    assert toy.describe() == "toy val: 30 images, 2 classes, several labels per image"
 
 
 @pytest.mark.parametrize("n", [0, -1, 5, 2.0, True])
 def test_sizes_that_cannot_be_had(n: object) -> None:
-    with pytest.raises(ValueError, match=r"^a subset of toy test has 1 to 4 images, got "):
+    with pytest.raises(ValueError, match=r"^n must be from 1 to 4, the size of toy test, got "):
         made([0, 1, 2, 3]).subset(n)  # type: ignore[arg-type]
 
 
@@ -89,9 +89,9 @@ def test_lazy_examples_read_only_what_is_asked_for() -> None:
 
 def test_names_and_classes_must_differ() -> None:
     twice = [Example("one", None, (0,)), Example("two", None, (0,)), Example("two", None, (0,))]
-    with pytest.raises(ValueError, match=r"^2 times the example of toy 'two'; names must differ$"):
+    with pytest.raises(ValueError, match=r"^names must be unique, got the example of toy 'two' 2 times$"):
         Dataset("toy", "test", ("a",), twice)
-    with pytest.raises(ValueError, match=r"^3 times the class of toy 'a'; names must differ$"):
+    with pytest.raises(ValueError, match=r"^names must be unique, got the class of toy 'a' 3 times$"):
         Dataset("toy", "test", ("a", "a", "a"), [])
 
 

@@ -67,7 +67,7 @@ def test_truncated_and_foreign_files(root: Path) -> None:
             fashion_mnist("test", root)
     for broken in (whole[:-100], b"not gzip at all"):
         images.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte\.gz is not a whole gzip file: .*; copy it again"):
+        with pytest.raises(ValueError, match=r"idx3-ubyte\.gz is not a complete gzip file: .*; download it again"):
             fashion_mnist("test", root)
 
 
@@ -78,5 +78,5 @@ def test_images_and_labels_must_be_as_many(root: Path) -> None:
 
 
 def test_unknown_split(root: Path) -> None:
-    with pytest.raises(ValueError, match=r"^unknown split of Fashion-MNIST 'val'. Available: train, test$"):
+    with pytest.raises(ValueError, match=r"^unknown Fashion-MNIST split 'val'. Available: train, test$"):
         fashion_mnist("val", root)

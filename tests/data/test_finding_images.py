@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bigain.data import load_data
-from bigain.data.images import find_images, no_file, walk
+from bigain.data.images import no_file, walk
 
 
 def test_pipes_sockets_and_dead_links_are_named_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_pipes_sockets_and_dead_links_are_named_and_skipped(tmp_path: Path, monk
     assert found.left_out == {
         str(tmp_path / "pipe.png"): "a named pipe, not a file",
         str(tmp_path / "socket.png"): "a socket, not a file",
-        str(tmp_path / "dead.png"): "a link to nothing",
+        str(tmp_path / "dead.png"): "a broken link",
         str(tmp_path / "self.png"): "cannot be read: Too many levels of symbolic links",
         str(tmp_path / "zero.png"): "a device, not a file",
     }
@@ -41,7 +41,7 @@ def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
     (tmp_path / "link.png").symlink_to(tmp_path / "a" / "b" / "1.png")
     found = walk(tmp_path)
     assert [path.name for path in found.images] == ["1.png", "link.png"]
-    assert found.left_out == {str(tmp_path / "a" / "b" / "up"): "a link to a folder around it"}
+    assert found.left_out == {str(tmp_path / "a" / "b" / "up"): "a link to a parent folder"}
 
 
 def test_a_deep_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_a_deep_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         os.mkdir("d")
         os.chdir("d")
     Path("1.png").touch()
-    assert len(find_images(tmp_path)) == 1
+    assert len(walk(tmp_path).images) == 1
     os.remove("1.png")
     for _ in range(depth):  # pytest itself recurses when it clears up
         os.chdir("..")
@@ -61,7 +61,7 @@ def test_a_deep_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_goes_away_is_named(tmp_path: Path) -> None:
     found = walk(tmp_path / "gone")
     assert found.left_out == {str(tmp_path / "gone"): "cannot be read: No such file or directory"}
-    assert no_file(tmp_path / "gone.png") == "is not there any more"
+    assert no_file(tmp_path / "gone.png") == "no longer exists"
 
 
 def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
     assert "left_out={'closed': 'cannot be read: Permission denied'}" in done.stdout
 
 
-def test_a_data_set_says_what_it_left_out(tmp_path: Path) -> None:
+def test_a_dataset_says_what_it_left_out(tmp_path: Path) -> None:
     for name in ("cat", "dog"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.png").touch()

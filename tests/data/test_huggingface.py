@@ -29,7 +29,7 @@ def test_columns_are_found_by_their_types(tmp_path: Path) -> None:
     assert data.examples[4].name == "test-000004"
     assert np.array_equal(np.asarray(data.examples[4].image), miniatures.pixels(4, 12, 10, 3))
     assert len(load_data(spec.replace(")", ", split='train')"))) == 2
-    with pytest.raises(ValueError, match=r"^no split of .*saved 'val'. Available: test, train$"):
+    with pytest.raises(ValueError, match=r"^unknown .*saved split 'val'. Available: test, train$"):
         load_data(spec.replace(")", ", split='val')"))
 
 
@@ -39,7 +39,7 @@ def test_one_table_says_its_own_split(tmp_path: Path) -> None:
     table = datasets.Dataset.from_dict({"image": picture, "label": [0]}, features=features, split="train")
     table.save_to_disk(tmp_path / "saved")
     assert load_data(f"huggingface({str(tmp_path / 'saved')!r}, split='train')").examples.names == ["train-000000"]
-    with pytest.raises(ValueError, match=r"^no split of .*saved 'test'. Available: train$"):
+    with pytest.raises(ValueError, match=r"^unknown .*saved split 'test'. Available: train$"):
         load_data(f"huggingface({str(tmp_path / 'saved')!r})")
 
 
@@ -74,7 +74,7 @@ def test_one_of_several_columns_of_labels(tmp_path: Path) -> None:
     assert load_data(spec.replace(")", ", label='coarse')")).classes == ("cat", "dog")
     assert load_data(spec.replace(")", ", label='fine')")).examples.labels == [(0,), (2,)]
     for wrong in (spec, spec.replace(")", ", label='image')")):
-        with pytest.raises(ValueError, match=r"found 1 and [20]; name the labels with label='column', or cast"):
+        with pytest.raises(ValueError, match=r"found 1 and [20]; choose the labels with label='column', or cast"):
             load_data(wrong)
 
 
@@ -94,9 +94,7 @@ def test_columns_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_other_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"was not written by save_to_disk; folder\('.*'\) reads sub-folders of images"
-    ):
+    with pytest.raises(ValueError, match=r"was not written by save_to_disk; folder\('.*'\) reads subfolders of images"):
         load_data(f"huggingface({str(tmp_path)!r})")
 
 
@@ -111,5 +109,5 @@ def test_the_package_is_imported_only_when_needed_and_the_extra_is_named() -> No
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "[]",
-        "datasets of Hugging Face need the package datasets: pip install bigain[datasets]",
+        "Hugging Face datasets need the package datasets: pip install bigain[datasets]",
     ]

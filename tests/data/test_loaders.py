@@ -4,7 +4,7 @@ import pytest
 
 from bigain.data import DATASETS, load_data
 from bigain.data.files import Home, listed
-from bigain.data.images import find_images
+from bigain.data.images import walk
 from helpers import miniatures
 
 HOME = Home("Toys", "BIGAIN_TOYS", ("here", "there"), "a.bin and b.bin, or c.png")
@@ -72,7 +72,7 @@ def test_a_folder_that_was_asked_for_is_the_only_place(tmp_path: Path, monkeypat
     with pytest.raises(FileNotFoundError) as error:
         HOME.find("elsewhere", ["c.png"])
     assert str(error.value) == (
-        "no Toys in elsewhere: expected a.bin and b.bin, or c.png; pass the folder as root or set BIGAIN_TOYS"
+        "no Toys in elsewhere: expected a.bin and b.bin, or c.png; pass the folder as root= or set BIGAIN_TOYS"
     )
 
 
@@ -104,7 +104,7 @@ def test_hidden_files_and_other_endings_are_no_images(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "folder.png").mkdir()
-    assert find_images(tmp_path) == [tmp_path / "a.png", tmp_path / "deep/B.JPEG"]
+    assert walk(tmp_path).images == [tmp_path / "a.png", tmp_path / "deep/B.JPEG"]
 
 
 def test_images_are_not_decoded_while_loading(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_folders_without_images(tmp_path: Path) -> None:
         load_data(f"folder({str(tmp_path / 'nowhere')!r})")
     miniatures.write_image(tmp_path / "loose.png")
     with pytest.raises(
-        ValueError, match=r"^no images in .*: expected a sub-folder for each class, such as .*cat/1\.jpg"
+        ValueError, match=r"^no images in .*: expected a subfolder for each class, such as .*cat/1\.jpg"
     ):
         load_data(f"folder({str(tmp_path)!r})")
 
@@ -75,14 +75,14 @@ def test_several_labels_and_captions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "line", "message"),
     [
-        ("file,kind", "a.png,dog", r"list\.csv has the columns file, kind; expected path and label in its first line"),
-        ("path,label", "a.png,", r"list\.csv, line 2: expected a path and labels that differ, got \{'path': 'a\.png'"),
+        ("file,kind", "a.png,dog", r"list\.csv must have the columns path and label, got file, kind"),
+        ("path,label", "a.png,", r"list\.csv, line 2: expected a path and unique labels, got \{'path': 'a\.png'"),
         ("path,label", ",dog", r"list\.csv, line 2: expected a path"),
         ("path,label", "a.png", r"list\.csv, line 2: expected a path"),
         ("path,label", "a.png,dog|", r"list\.csv, line 2: expected a path"),
-        ("path,label", "a.png,dog|dog", r"list\.csv, line 2: expected a path and labels that differ"),
+        ("path,label", "a.png,dog|dog", r"list\.csv, line 2: expected a path and unique labels"),
         ("path,label", "", r"list\.csv lists no images"),
-        ("path,label", "a.png,dog\na.png,cat", r"2 times the example of list 'a\.png'; names must differ"),
+        ("path,label", "a.png,dog\na.png,cat", r"names must be unique, got the example of list 'a\.png' 2 times"),
     ],
 )
 def test_tables_that_cannot_be_read(first: str, line: str, message: str, tmp_path: Path) -> None:

@@ -32,15 +32,15 @@ def test_from_scheduler_configurations() -> None:
         beta_schedule="scaled_linear", beta_start=0.1, beta_end=0.2, prediction_type="v_prediction"
     ).config
     assert Schedule.from_config(config) == Schedule("scaled_linear", 0.1, 0.2, "v_prediction")
-    assert Schedule.from_config({"_class_name": "FlowMatchEulerDiscreteScheduler"}).prediction == "flow"
+    assert Schedule.from_config({"_class_name": "FlowMatchEulerDiscreteScheduler"}).prediction_type == "flow"
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"beta_schedule": "lineal"}, "Did you mean 'linear'"),
-        ({"prediction": "eps"}, "here are: epsilon"),
-        ({"prediction": "flow"}, "needs both"),
+        ({"prediction_type": "eps"}, "Available: epsilon"),
+        ({"prediction_type": "flow"}, "must both be"),
     ],
 )
 def test_bad_schedules(options: dict[str, str], text: str) -> None:

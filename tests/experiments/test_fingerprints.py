@@ -56,15 +56,13 @@ def test_a_replaced_image_is_refused_by_name(model: Path, few: Path, tmp_path: P
         set(load_data(f"folder('{few}')").names) - set(run.data.names),
     )
     whiten(few / first)
-    with pytest.raises(
-        ValueError, match=f"from other images; 1 of 4 changed since: {first}. Put back what was there, or"
-    ):
+    with pytest.raises(ValueError, match=f"from other images; 1 of 4 changed since: {first}. Restore them, or use"):
         started(model, tmp_path / "run", **changes(few, rows=2))
     assert results(run) == before  # refused before anything was written
     shutil.copy(few / run.data.names[2], few / first)
     for name in run.data.names:
         whiten(few / name)
-    with pytest.raises(ValueError, match=r"4 of 4 changed since: (\S+, ){3}\S+\. Put"):
+    with pytest.raises(ValueError, match=r"4 of 4 changed since: (\S+, ){3}\S+\. Restore"):
         started(model, tmp_path / "run", **changes(few))
     assert len(unused) == 4
 
@@ -85,7 +83,7 @@ def test_many_changed_images_are_counted(model: Path, few: Path, tmp_path: Path)
     started(model, tmp_path / "run", **changes(few, n=8))
     for path in few.rglob("*.png"):
         whiten(path)
-    with pytest.raises(ValueError, match=r"8 of 8 changed since: bag/1\.png, .* and 3 more\. Put"):
+    with pytest.raises(ValueError, match=r"8 of 8 changed since: bag/1\.png, .* and 3 more\. Restore"):
         started(model, tmp_path / "run", **changes(few, n=8))
 
 
@@ -152,11 +150,11 @@ def test_replaced_weights_are_refused_by_part(model: Path, few: Path, tmp_path: 
     assert len(names) < 15
     started(own, tmp_path / "run", **changes(few))
     edit(own / "model" / "diffusion_pytorch_model.safetensors", 0.5)
-    with pytest.raises(ValueError, match=r"from other weights; 1 of \d+ changed since: network\.conv_in\. Put back"):
+    with pytest.raises(ValueError, match=r"other weights; 1 of \d+ changed since: network\.conv_in\. Restore them"):
         started(own, tmp_path / "run", **changes(few, rows=2))
     shutil.copytree(model, own, dirs_exist_ok=True)
     edit(own / "prompts.safetensors", 0.5)
-    with pytest.raises(ValueError, match=r"changed since: labelled\.prompts\. Put"):
+    with pytest.raises(ValueError, match=r"changed since: labelled\.prompts\. Restore"):
         started(own, tmp_path / "run", **changes(few))
     assert results(run) == before
 
@@ -167,7 +165,7 @@ def test_what_is_said_beside_the_weights_counts_too(model: Path, few: Path, tmp_
     config = json.loads((own / "bigain.json").read_text())
     config["informative"] = [500, 400]
     (own / "bigain.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"changed since: configuration\. Put"):
+    with pytest.raises(ValueError, match=r"changed since: configuration\. Restore"):
         started(own, tmp_path / "run", **changes(few))
 
 
@@ -207,10 +205,10 @@ def test_another_precision_is_refused_and_another_device_is_not(model: Path, few
     run = started(model, tmp_path / "run", **changes(few))
     run_chunks(run)
     run.store.base.execute("delete from hashes")  # as in records of before, whose sessions say the type
-    run.store.add_facts(1, {"device": "cuda:0"})
+    run.store.update_session(1, {"device": "cuda:0"})
     started(model, tmp_path / "run", **changes(few))
     with pytest.raises(
-        ValueError, match="results in float32, and the model is in bfloat16 now, which decides otherwise"
+        ValueError, match="has results in float32, but the model is now in bfloat16; use the same device"
     ):
         Run.start(experiment(model, **changes(few)), tmp_path / "run", load(model, dtype=torch.bfloat16))
 

@@ -118,7 +118,7 @@ def test_speed_is_the_median_of_the_same_images(tmp_path: Path) -> None:
 def test_speed_of_few_pieces_has_no_interval(chunks: int, cell: str, tmp_path: Path) -> None:
     report = read_report(timed(tmp_path, chunks, at("0", "5")))
     assert f"| {cell} |" in markdown(report)
-    assert f"times as fast of {chunks} chunks: too few for an interval, which needs 6" in markdown(report)
+    assert f"speed-up over n = {chunks} chunks: too few for an interval, which needs 6" in markdown(report)
     assert next(row.speed for row in report.rows if row.speed).as_json()["low"] is None
 
 
@@ -130,9 +130,12 @@ def test_speed_of_few_pieces_has_no_interval(chunks: int, cell: str, tmp_path: P
         ([at("0", "5", load_beyond=None)], "load not recorded"),
         ([at("0", "5", load_beyond=0.9)], "machine was busy"),
         ([at("0", "5"), at("5", "7", load_beyond=0.9)], "machine was busy"),
-        ([at("0", "5"), at("4", "7")], "processes ran side by side"),
-        ([at("0", None), at("4", "7")], "processes ran side by side"),  # the first was killed after its chunk at 10:05
-        ([at("0", "5", machine="a"), at("6", "7", machine="b")], "on several machines"),
+        ([at("0", "5"), at("4", "7")], "several processes ran at once"),
+        (
+            [at("0", None), at("4", "7")],
+            "several processes ran at once",
+        ),  # the first was killed after its chunk at 10:05
+        ([at("0", "5", machine="a"), at("6", "7", machine="b")], "several machines"),
     ],
 )
 def test_times_made_beside_other_work_are_no_speed(
@@ -142,7 +145,7 @@ def test_times_made_beside_other_work_are_no_speed(
     row = next(row for row in report.rows if row.label == "merge, ratio 0.3")
     assert (row.speed, row.speed_note) == (None, reason)
     assert f"| {reason} |" in markdown(report)
-    assert f"times are not shown as speed ({reason})" in markdown(report)
+    assert f"speed-up not shown ({reason})" in markdown(report)
     assert next(row.speed for row in read_report(tmp_path, idle=True).rows if row.speed).value == 2.25
 
 
@@ -166,11 +169,11 @@ def test_settings_that_share_no_image_are_not_compared(tmp_path: Path) -> None:
 
 def test_a_record_replaces_records_only(folder: Path, tmp_path: Path) -> None:
     store = Store(folder / FILE, read_only=True)
-    with pytest.raises(ValueError, match="is the run itself; name another file"):
+    with pytest.raises(ValueError, match="is the run itself; use another file"):
         store.write_record(folder / FILE)
     notes = tmp_path / "notes.txt"
     notes.write_text("mine")
-    with pytest.raises(ValueError, match=r"notes\.txt is there already and is no record"):
+    with pytest.raises(ValueError, match=r"notes\.txt already exists and is not a record"):
         store.write_record(notes)
     assert notes.read_text() == "mine"
     for _ in range(2):
@@ -194,5 +197,5 @@ def test_a_small_record_of_several_labels_keeps_the_rankings(tmp_path: Path) -> 
 
 
 def test_an_unknown_row_is_named(folder: Path) -> None:
-    with pytest.raises(ValueError, match="unknown row to compare with 'plan'. Did you mean 'plain'"):
+    with pytest.raises(ValueError, match=r"unknown row 'plan'\. Did you mean 'plain'"):
         read_report(folder, against="plan")

@@ -262,13 +262,13 @@ def test_the_small_record_has_what_reports_need(model: Path, tmp_path: Path) -> 
     ("changes", "error"),
     [
         ({"timesteps": "informativ"}, "informativ"),
-        ({"generate": {"count": 4, "scheduler": "dimm"}}, "did you mean"),
+        ({"generate": {"count": 4, "scheduler": "dimm"}}, "Did you mean 'ddim'"),
         ({"generate": {"count": 4, "features": "fashion-featurs"}}, "Did you mean 'fashion-features'"),
         (
             {"generate": {"count": 300, "features": "fashion-features"}},
-            "fashion-sample gives 500: generate 250 at most",
+            "got 500 from fashion-sample; generate at most 250",
         ),
-        ({"rows": [{"operator": "todo(2)", "where": "downsample=9"}]}, "no site at level 9"),
+        ({"rows": [{"operator": "todo(2)", "where": "downsample=9"}]}, "no site at downsample 9"),
     ],
 )
 def test_a_mistake_costs_no_work_and_binds_no_folder(

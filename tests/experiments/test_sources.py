@@ -57,7 +57,7 @@ def test_a_changed_operator_is_refused_by_its_file(change: dict[str, Any], name:
         started(model, place / "run", **asked())
     with forgetting(place):
         load_file(write(place, **change))
-        text = rf"from other code; 1 of 2 changed since: {name}\.py\. Put back what was there"
+        text = rf"from other code; 1 of 2 changed since: {name}\.py\. Restore them, or use a new folder"
         with pytest.raises(ValueError, match=text):
             started(model, place / "run", **asked())
 

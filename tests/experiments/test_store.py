@@ -142,7 +142,7 @@ def test_records_of_the_first_version_are_known_by_their_tables(wal_only: bool, 
     path = killed(tmp_path / FILE, tmp_path / "killed")
     base.close()
     assert read_header(path) == (True, 0, 0)
-    with pytest.raises(RecordError, match=r"results\.sqlite holds no results yet; `bigain run FILE --out"):
+    with pytest.raises(RecordError, match=r"results\.sqlite has no results yet; create them with `bigain run"):
         read_report(path)
     fill(path).close()
     assert read_header(path) == (False, VERSION, APPLICATION)
@@ -178,7 +178,7 @@ def test_a_full_disk_names_the_file_and_what_is_kept(tmp_path: Path) -> None:
     store = fill(tmp_path / FILE)
     (pages,) = store.base.execute("pragma page_count").fetchone()
     store.base.execute(f"pragma max_page_count = {pages}")
-    text = r"cannot write .*results\.sqlite: database or disk is full; what is done is kept, and the same command"
+    text = r"cannot write .*results\.sqlite: database or disk is full; results so far are kept; run the same command"
     with pytest.raises(sqlite3.OperationalError, match=text):
         store.add_measure(1, "large", "x" * 100_000)
     assert store.measures(1) == {}

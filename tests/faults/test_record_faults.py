@@ -14,7 +14,7 @@ from bigain.experiments.runner import FILE
 from helpers.small_runs import check, state
 
 DAMAGED = "is a damaged record ({why}); restore it from a copy, or delete it and run again"
-FOREIGN = "is not a record of bigain ({why}) and is left as it is; give a run folder or its record, or let the run"
+FOREIGN = "is not a bigain record ({why}) and is left unchanged; use a run folder or its record, or another folder"
 
 
 def edit(*statements: str) -> Callable[[Path], None]:
@@ -96,7 +96,7 @@ DAMAGES = {
     "another program's, still empty": Damage(foreign("pragma application_id = 7"), FOREIGN, "its tables: none"),
     "no database": Damage(instead(b"These are notes.\n" * 20), FOREIGN, "not an SQLite file"),
     "a folder": Damage(folder, FOREIGN, "a folder"),
-    "newer": Damage(edit("pragma user_version = 9"), "was written by a newer bigain (version 9 of records; this one"),
+    "newer": Damage(edit("pragma user_version = 9"), "was written by a newer bigain (record version 9, this one reads"),
 }
 # edits of rows, and what is said of them; a run reads no results, but all else
 ROWS = {
@@ -111,7 +111,7 @@ RESULTS = {
     "update settings set spec = '{}' where id = 2": "KeyError: 'name'",
     "update decisions set ranking = '[1,'": "decisions, …Expecting value",
     "update decisions set truth = '3'": "decisions, …expected a list, got 3",
-    "update decisions set seconds = 'long'": "decisions, …a text where a number belongs",
+    "update decisions set seconds = 'long'": "decisions, …expected a number, got text",
     "update decisions set evaluations = 0": "ZeroDivisionError",
     "update decisions set errors = x'00ff'": "decisions, …incorrect header",
     "update measures set value = '\"few\"' where name = 'flops'": "TypeError",
@@ -162,7 +162,8 @@ def test_a_demo_into_a_damaged_record(name: str, place: Path) -> None:
 def test_a_run_begins_where_there_is_nothing_yet(data: bytes | None, finished: Path, place: Path) -> None:
     record = place / "run" / FILE
     record.write_bytes(data) if data is not None else foreign("pragma journal_mode = wal")(record)
-    check(("report", place / "run"), f"{record} holds no results yet; `bigain run FILE --out {place / 'run'}` makes", 2)
+    text = f"{record} has no results yet; create them with `bigain run FILE --out {place / 'run'}`"
+    check(("report", place / "run"), text, 2)
     check(("run", finished / "tiny.toml", "--out", place / "run"), "results in", 0)
     assert set(state(place / "run")) == {FILE}
 
@@ -174,11 +175,11 @@ def test_a_small_copy_replaces_records_only(name: str, place: Path) -> None:
     shutil.copy(place / "run" / FILE, target)
     DAMAGES[name].change(target)
     before = state(target.parent)
-    text = f"error: {target} is there already and is no record; name another file"
+    text = f"error: {target} already exists and is not a record; use another file"
     check(("report", place / "run", "--record", target), text, 2)
     assert state(target.parent) == before
 
 
 def test_a_small_copy_needs_a_folder(place: Path) -> None:
-    text = f"no folder {place / 'no'} for the record a.sqlite; make it first"
+    text = f"no folder {place / 'no'} for the record a.sqlite; create it first"
     check(("report", place / "run", "--record", place / "no" / "a.sqlite"), text, 3)

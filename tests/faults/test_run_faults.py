@@ -16,7 +16,7 @@ from helpers.own_files import forgetting
 from helpers.small_runs import check, state, write_experiment
 
 LOADED = {
-    "exit": ("import sys\nsys.exit(0)", 2, "{path}, line 2: SystemExit: 0; a file to load must not end the program"),
+    "exit": ("import sys\nsys.exit(0)", 2, "{path}, line 2: SystemExit: 0; a file to load must not call sys.exit"),
     "exit in words": ("raise SystemExit('bye')", 2, "{path}, line 1: SystemExit: bye; a file to load must not"),
     "exit within": ("def f():\n    exit(0)\nf()", 2, "{path}, line 2: SystemExit: 0"),
     "interrupt": ("\nraise KeyboardInterrupt", 130, "interrupted: {path}, line 2: KeyboardInterrupt"),
@@ -79,7 +79,7 @@ def test_changed_code_is_refused(place: Path) -> None:
     for number, code in enumerate((0, 2)):
         path.write_text(EXITS.format(f"return super().plan(x, call)  # {number}"))
         with forgetting(place):
-            text = "from other code; 1 of 1 changed since: leaves.py. Put back" if code else "results in"
+            text = "from other code; 1 of 1 changed since: leaves.py. Restore them" if code else "results in"
             check(("--load", path, "run", toml, "--out", place / "new"), text, code)
 
 
@@ -89,7 +89,7 @@ def test_changed_images_are_refused(place: Path) -> None:
     names = sorted(str(path.relative_to(place / "images")) for path in (place / "images").rglob("*.png"))
     for name in names[1:]:
         shutil.copy(place / "images" / names[0], place / "images" / name)
-    check(("run", toml, "--out", place / "new"), f"{place / 'new' / FILE} holds results from other images; ", 2)
+    check(("run", toml, "--out", place / "new"), f"{place / 'new' / FILE} has results from other images; ", 2)
     assert set(state(place / "new")) == {FILE}
 
 
@@ -105,10 +105,10 @@ def test_changed_weights_are_refused(place: Path) -> None:
     toml = write_experiment(place)
     check(("run", toml, "--out", place / "new"), "results in", 0)
     spoil(place / "model", 0.0)
-    check(("run", toml, "--out", place / "new"), "from other weights; 1 of … changed since: network.conv_out. Put", 2)
+    check(("run", toml, "--out", place / "new"), "from other weights; 1 of … changed since: network.conv_out. Rest", 2)
 
 
-GENERATE = "[generate]\ncount = 4\nsteps = 2"
+GENERATE = "[generate]\ncount = 4\nnum_inference_steps = 2"
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,7 @@ GENERATE = "[generate]\ncount = 4\nsteps = 2"
 def test_weights_that_are_no_numbers_record_nothing(tasks: list[str], text: str, place: Path) -> None:
     spoil(place / "model", float("nan"))
     toml = write_experiment(place, tasks=tasks, more=GENERATE)
-    check(
-        ("run", toml, "--out", place / "new"), f"error: {text}…. Nothing of these is recorded; look at the weights", 2
-    )
+    check(("run", toml, "--out", place / "new"), f"error: {text}…. Nothing was recorded for them; check the weights", 2)
     assert not list((place / "new").rglob("*.png"))
     assert set(state(place / "new")) == {FILE}
     with closing(sqlite3.connect(place / "new" / FILE)) as base:
@@ -131,13 +129,14 @@ def test_weights_that_are_no_numbers_record_nothing(tasks: list[str], text: str,
             assert base.execute(f"select count(*) from {table}").fetchone() == (0,)
 
 
-NAN = '{"n": 4, "FD-x": {"value": NaN, "error": 0}}'
+NAN = '{"n": 4, "FD-x": {"value": NaN, "floor": 0, "n": 4, "reference": "", "features": "x", "kind": "FD", "error": 0, '
+NAN += '"parts": []}}'
 
 
 @pytest.mark.parametrize(
     ("statement", "note"),
     [
-        ("update generated set hash = 'black' where setting = 2", "all 4 images are the same picture"),
+        ("update generated set hash = 'black' where setting = 2", "all 4 images are identical"),
         (f"update measures set value = '{NAN}' where setting = 2 and name = 'samples'", "FD-x is not finite"),
     ],
 )
@@ -147,7 +146,7 @@ def test_broken_images_of_old_records_are_told_in_words(statement: str, note: st
     check(("report", place / "new"), "FD-fashion", 0)
     with closing(sqlite3.connect(place / "new" / FILE, isolation_level=None)) as base:
         base.execute(statement)
-    check(("report", place / "new"), f"| {note} |…todo(factor=2): {note}, so they have no distances", 0)
+    check(("report", place / "new"), f"| {note} |…todo(factor=2): {note}, so there are no distances", 0)
 
 
 ROW = '[[rows]]\noperator = "none"\n'
@@ -155,36 +154,40 @@ HEAD = 'title = "x"\nmodel = "fashion-unet"\ndata = "fashion-sample"\nn = 2\ntas
 WRONG = {
     "": "title is missing",
     HEAD: "rows is missing",
-    HEAD + "rows = []": "an experiment has [[rows]], one or more",
+    HEAD + "rows = []": "an experiment needs at least one table [[rows]]",
     HEAD + "rows = 3": "rows must be a list of tables, each under [[rows]], got 3",
-    HEAD + "colour = 3\n" + ROW: "unknown key of an experiment 'colour'",
+    HEAD + "colour = 3\n" + ROW: "unknown experiment key 'colour'",
     HEAD + "generate = 3\n" + ROW: "generate must be a table, [generate] with a count, got 3",
-    HEAD + "[generate]\nsteps = 3\n" + ROW: "[generate] needs a count",
-    HEAD + "[generate]\ncount = 0\n" + ROW: "count must be a number of images from 1, got 0",
-    HEAD + "[generate]\ncount = 4\nsteps = 'x'\n" + ROW: "num_inference_steps must be an int of at least 1, got 'x'",
-    HEAD + "[generate]\ncount = 4\nguidance = 'x'\n" + ROW: "guidance must be a number, got 'x'",
+    HEAD + "[generate]\nnum_inference_steps = 3\n" + ROW: "[generate] needs a count",
+    HEAD + "[generate]\ncount = 0\n" + ROW: "count must be an int of at least 1, got 0",
     HEAD
-    + "[generate]\ncount = 4\nguidance = nan\n"
-    + ROW: "guidance_scale must be a number of at least 0 (1 means none), got nan",
-    HEAD + "[generate]\ncount = 4\nfeatures = 3\n" + ROW: "features must be a name, got 3",
-    HEAD + "[generate]\ncount = 4\nscheduler = 3\n" + ROW: "scheduler must be a name, got 3",
-    HEAD + "[generate]\ncount = 3\nfeatures = 'fashion-features'\n" + ROW: "needs a count of four or more, got 3",
-    HEAD + "trials = [1, 'x']\n" + ROW: "trials as a list must be whole numbers, the timesteps, got [1, 'x']",
+    + "[generate]\ncount = 4\nnum_inference_steps = 'x'\n"
+    + ROW: "num_inference_steps must be an int of at least 1, got 'x'",
+    HEAD + "[generate]\ncount = 4\nguidance_scale = 'x'\n" + ROW: "guidance_scale must be a number, got 'x'",
+    HEAD
+    + "[generate]\ncount = 4\nguidance_scale = nan\n"
+    + ROW: "guidance_scale must be a number of at least 0 (1 means no guidance), got nan",
+    HEAD + "[generate]\ncount = 4\nfeatures = 3\n" + ROW: "features must be a string, got 3",
+    HEAD + "[generate]\ncount = 4\nscheduler = 3\n" + ROW: "scheduler must be a string, got 3",
+    HEAD
+    + "[generate]\ncount = 3\nfeatures = 'fashion-features'\n"
+    + ROW: "count must be at least 4 for a distance between images, got 3",
+    HEAD + "timesteps = [1, 'x']\n" + ROW: "timesteps must be a string or a list of ints, got [1, 'x']",
     HEAD + "seed = 'x'\n" + ROW: "seed must be an int, got 'x'",
-    HEAD + "load = 3\n" + ROW: "load is a list of Python files",
+    HEAD + "load = 3\n" + ROW: "load must be a list of Python files",
     HEAD + "paper = 3\n" + ROW: "paper must be a list of tables, each under [[paper]], got 3",
     HEAD + "policy = 'exhaustiv(1)'\n" + ROW: "unknown policy 'exhaustiv'. Did you mean 'exhaustive'",
-    HEAD + ROW + "n = 'x'": "name must be a text and n a whole number, got the row",
-    HEAD + ROW + "name = 3": "name must be a text and n a whole number, got the row",
+    HEAD + ROW + "n = 'x'": "name must be a string and n an int, got the row",
+    HEAD + ROW + "name = 3": "name must be a string and n an int, got the row",
     HEAD + ROW + "n = -1": "the task classify needs n, the number of images",
     HEAD + ROW + "tasks = ['sing']": "unknown task 'sing'. Available: classify, generate",
-    HEAD + ROW + ROW: "two rows are called 'none'; give them names",
-    HEAD + "[[rows]]\noperator = 'todo(2)'\nwhere = 3": "where must be a text, such as \"part='down'\", got 3",
+    HEAD + ROW + ROW: "two rows are called 'none'; give them different names",
+    HEAD + "[[rows]]\noperator = 'todo(2)'\nwhere = 3": "where must be a string, such as \"part='down'\", got 3",
     HEAD + "[[rows]]\noperator = 'todo(2)'\nreuse = 'x'": "reuse must be None or \"stage\", got 'x'",
     HEAD + "[[rows]]\noperator = 'tood(2)'": "unknown operator 'tood'. Did you mean 'todo'",
-    HEAD + "[[rows]]\noperator = 'todo(factor={f})'\nf = []": "a list of values is swept, got []",
+    HEAD + "[[rows]]\noperator = 'todo(factor={f})'\nf = []": "only a list of values is swept, got []",
     HEAD + "[[rows]]\noperator = 'todo(factor={g})'\nf = [2]": "sweeps ['f'] but its braces are ['g']",
-    HEAD + "[[rows]]\nname = 'x'\nattach = [3]": "attach is a list of tables with an operator each",
+    HEAD + "[[rows]]\nname = 'x'\nattach = [3]": "attach must be a list of tables, each with an operator",
     "a = " + "[" * 4000 + "]" * 4000: "lists or tables are nested too deeply for an experiment",
     "\udcff\udcfe": "'utf-8' codec can't decode byte 0xff",
 }

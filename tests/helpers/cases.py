@@ -22,7 +22,7 @@ def make_files(root: Path) -> dict[str, str]:
     """Good and bad files by the names that cases use."""
     images = picture_folders(root / "images", 1)
     image = next(images.rglob("*.png"))
-    for name in ("empty", "pipes", "closed", "text", "odd", "broken_model", "strange_model"):
+    for name in ("empty", "pipes", "closed", "text", "odd", "broken_model", "unsupported_model"):
         (root / name).mkdir()
     os.mkfifo(root / "pipes" / "a.png")
     (root / "loop.png").symlink_to("loop.png")
@@ -39,7 +39,7 @@ def make_files(root: Path) -> dict[str, str]:
     (root / "folder.csv").mkdir()
     (root / "raises.py").write_text("1 / 0")
     (root / "broken_model" / "bigain.json").write_text("{")
-    (root / "strange_model" / "model_index.json").write_text(json.dumps({"_class_name": "FluxPipeline"}))
+    (root / "unsupported_model" / "model_index.json").write_text(json.dumps({"_class_name": "FluxPipeline"}))
     (root / "bad.toml").write_text("title = ")
     found = {path.name.replace(".", "_"): str(path) for path in root.iterdir()}
     return found | {"image": str(image), "model": str(save_small_model(root / "model")), "root": str(root)}

@@ -99,7 +99,7 @@ def test_errors_say_what_came() -> None:
         class_precision(np.zeros((1, 3)), good)
     with pytest.raises(ValueError, match="1 scores are not numbers; give untried classes -inf"):
         score_ranking_precision(np.array([[np.nan, 0]]), good)
-    with pytest.raises(ValueError, match="one winner an image"):
+    with pytest.raises(ValueError, match="one winner per image"):
         top1_precision(np.zeros(3, int), good)
     with pytest.raises(ValueError, match="no image has a label"):
         macro_precision(np.zeros((1, 2)), np.zeros((1, 2), bool))

@@ -53,8 +53,8 @@ def test_ratio_that_is_no_number(operator, ratio):
 )
 def test_ratio_above_the_largest_of_the_window(operator, window, cell, ratio, largest):
     text = (
-        f"ratio {ratio} is more than {largest}, the largest that cells of {cell} allow (one token of each stays); "
-        "take a lower ratio or a larger window"
+        f"ratio must be at most {largest} for cells of {cell}, in which one token stays, got {ratio}; "
+        "use a lower ratio or a larger window"
     )
     with pytest.raises(ValueError, match=re.escape(text)):
         operator(ratio, window=window)
@@ -62,7 +62,7 @@ def test_ratio_above_the_largest_of_the_window(operator, window, cell, ratio, la
 
 @pytest.mark.parametrize("window", [2, 3, 4, 5, 6, 7, (1, 2), (1, 3), (2, 3)], ids=str)
 def test_the_largest_ratio_that_is_named_is_allowed(window):
-    with pytest.raises(ValueError, match="the largest that cells") as raised:
+    with pytest.raises(ValueError, match="ratio must be at most") as raised:
         GatedMerge(0.999, window=window)
     named = float(re.search(r"more than ([\d.]+),", str(raised.value)).group(1))
     assert GatedMerge(named, window=window).ratio == named
@@ -91,13 +91,13 @@ def test_window_that_is_none(operator, window):
     ids=str,
 )
 def test_window_larger_than_the_grid(operator):
-    with pytest.raises(ValueError, match="a grid of 3x5 tokens has no whole cell of 4x4; take a smaller window"):
+    with pytest.raises(ValueError, match="a grid of 3x5 tokens has no whole cell of 4x4; use a smaller window"):
         plan(operator, Grid(3, 5))
 
 
 @pytest.mark.parametrize("operator", [GatedMerge, BlockMerge, ToMe, SiTo])
 def test_window_wider_than_the_grid(operator):
-    with pytest.raises(ValueError, match="a grid of 9x3 tokens has no whole cell of 1x4; take a smaller window"):
+    with pytest.raises(ValueError, match="a grid of 9x3 tokens has no whole cell of 1x4; use a smaller window"):
         plan(operator(0.7, window=(1, 4)), Grid(9, 3))
 
 
@@ -130,7 +130,7 @@ def test_factor_that_is_none(operator, factor):
 
 @every_pool
 def test_factor_larger_than_the_grid(operator):
-    text = "factor 5 is larger than a side of the grid of 4x6 tokens; the largest is 4"
+    text = "factor must be at most 4 on a grid of 4x6 tokens, got 5; use a smaller factor"
     with pytest.raises(ValueError, match=text):
         plan(operator(5), Grid(4, 6))
     assert plan(operator(4), Grid(4, 6)).coarse == Grid(1, 1)
@@ -270,7 +270,7 @@ def test_texts_that_are_no_calls_with_literals(text):
 
 def test_errors_come_before_the_tokens_are_touched():
     ghost = torch.empty(1, 16, 3, device="meta")
-    with pytest.raises(ValueError, match="factor 9 is larger"):
+    with pytest.raises(ValueError, match="factor must be at most 4"):
         ToDo(9).plan(ghost, call(Grid(4, 4), rows=1, device="meta"))
 
 

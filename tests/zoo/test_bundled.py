@@ -109,10 +109,10 @@ def test_a_damaged_file_says_so(tmp_path: Path) -> None:
     shutil.copytree(folder_of("fashion-unet"), folder)
     weights = next((folder / "model").glob("*.safetensors"))
     weights.write_bytes(weights.read_bytes()[:-1000])
-    with pytest.raises(ValueError, match="not a whole bigain model"):
+    with pytest.raises(ValueError, match="not a complete bigain model"):
         bigain.load(folder)
 
 
 def test_a_network_of_features_does_not_classify() -> None:
-    with pytest.raises(ValueError, match=r"cifar-features only gives features .*'cifar-unet', 'fashion-dit'"):
+    with pytest.raises(ValueError, match=r"cifar-features is a feature network.* Available: cifar-unet, fashion-dit"):
         load_denoiser("cifar-features")

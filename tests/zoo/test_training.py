@@ -109,7 +109,7 @@ def test_a_damaged_model_says_so(damage: str, tmp_path: Path) -> None:
     data = (tmp_path / damage).read_bytes()
     (tmp_path / damage).write_bytes(data[: len(data) // 2])
     with pytest.raises(
-        ValueError, match=r"not a whole bigain model|config\.json is no JSON .*; fetch or save the model again"
+        ValueError, match=r"not a complete bigain model|config\.json is not valid JSON .*; download or save the model"
     ):
         bigain.load(tmp_path)
 

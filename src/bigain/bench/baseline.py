@@ -1,4 +1,4 @@
-"""tomesd, which operators are measured beside."""
+"""tomesd, the baseline of benchmarks."""
 
 from importlib.util import find_spec
 
@@ -11,16 +11,16 @@ BASELINE = "tomesd"
 
 
 def has_baseline(model: nn.Module) -> bool:
-    """tomesd only knows U-Nets, and is there only if it is installed."""
+    """Whether tomesd is installed and the model is a U-Net, the only kind it supports."""
     return find_spec(BASELINE) is not None and "UNet2DConditionModel" in family_of(model).models
 
 
 def patch_baseline(model: nn.Module, name: str) -> None:
-    """tomesd by the same way of writing: tomesd(ratio=0.7)."""
+    """Apply tomesd, written like an operator: tomesd(ratio=0.7)."""
     if find_spec(BASELINE) is None:
         raise ValueError(f"{name} needs tomesd: pip install tomesd")
     if not has_baseline(model):
-        raise ValueError(f"{name} only works on U-Nets; {type(model).__name__} is none")
+        raise ValueError(f"{name} only works on U-Nets, got {type(model).__name__}")
     import tomesd
 
     _, args, kwargs = parse_call(name, "peer")

@@ -1,4 +1,4 @@
-"""From which size on an operator saves more than it costs, at one attention."""
+"""The grid size from which an operator saves time at one attention."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ SIDES = (16, 24, 32, 48, 64, 96, 128)
 
 
 def grid_side(site: Site, model: nn.Module, latent: tuple[int, int] | None) -> int:
-    """Side of a site's grid, were it a square, for latents of this size."""
+    """Side of a square grid with as many tokens as the site, for latents of this size."""
     native = native_size(model)
     height, width = latent or native
     return round((site.tokens * height * width / (native[0] * native[1])) ** 0.5)
@@ -26,7 +26,7 @@ def grid_side(site: Site, model: nn.Module, latent: tuple[int, int] | None) -> i
 def break_even_side(operator: Operator, site: Site, now: int, batch: int) -> int | None:
     """The side of the smallest larger grid where the attention is faster with the operator than without, or None.
 
-    Faster is what is so in each of six rounds, which is the sign test; the first round that is not ends a size.
+    It counts as faster if it is so in each of six rounds (a sign test); the first slower round ends a size.
     """
     for side in (side for side in SIDES if side > now):
         if all(compressed < dense for dense, compressed in times_at(side, operator, site, batch)):

@@ -37,7 +37,7 @@ MAIN = (
 
 
 class Cost(NamedTuple):
-    """FLOPs of one sample of a forward pass, and the share that compression saves; of a decision where there is one."""
+    """FLOPs of a forward pass for one sample, the fraction that compression saves, and the FLOPs of a decision."""
 
     compression: Compression | None
     flops: float
@@ -53,7 +53,7 @@ class Costs(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The classes that share a noisy input, and the policy that lets them fall."""
+    """The number of classes that share a noisy input, and the policy that prunes them."""
 
     classes: int = 1
     policy: str | None = None
@@ -65,9 +65,9 @@ def model_costs(
     latent: tuple[int, int] | None = None,
     trial: Trial = Trial(),  # noqa: B008 - it cannot be changed
 ) -> Costs:
-    """For an architecture's name, a bundled model or a folder; no weights are needed.
+    """The FLOPs of an architecture, a bundled model or a folder; no weights are needed.
 
-    With several classes, the cost of an evaluation is that of one of them when all are evaluated on one noisy input.
+    With several classes, the cost is that of one class when all are evaluated on the same noisy input.
     """
     if model in bundled():
         denoiser = load_denoiser(model)
@@ -126,8 +126,8 @@ def count_flops(
 ) -> int:
     """FLOPs of one forward pass of one sample of a model on the meta device, compressed or not.
 
-    `text_tokens` is the length of the prompt of a model that has one; a denoiser knows its own. Multiply-adds count
-    twice. Matrix products, convolutions and attention are counted, as the paper does.
+    `text_tokens` is the prompt length of a text-conditioned model. Multiply-adds count twice. Matrix products,
+    convolutions and attention are counted, as in the paper.
     """
     inputs = example_inputs(model, latent, text_tokens=text_tokens)
     if compression is None:

@@ -9,7 +9,7 @@ import torch
 
 
 def peak_bytes(call: Callable[[], Any], device: torch.device) -> int:
-    """The most memory that is allocated at once during a call, beyond what was there before."""
+    """Peak memory allocated during a call, beyond what was allocated before."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)

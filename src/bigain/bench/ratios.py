@@ -1,4 +1,4 @@
-"""Times of the same rounds in relation to each other, with an interval where there are enough rounds for one."""
+"""Ratios of times in the same rounds, with an interval if there are enough rounds."""
 
 import numpy as np
 
@@ -8,5 +8,5 @@ FEWEST_ROUNDS = 6  # of fewer, the sign test knows no interval of 95 %
 
 
 def compared(own: list[float], other: list[float]) -> Estimate:
-    """Times in relation to others, round by round: the median."""
+    """The median of the ratios, round by round."""
     return median_interval(np.array([a / b for a, b in zip(own, other, strict=True)]))

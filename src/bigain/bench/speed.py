@@ -1,4 +1,4 @@
-"""`bigain bench`: how fast a model is with each operator, interleaved, beside what its FLOPs allow."""
+"""`bigain bench`: the speed of a model with each operator, in interleaved rounds, and the limit set by FLOPs."""
 
 import platform
 import statistics
@@ -98,7 +98,7 @@ class Measured:
 
     @property
     def slower(self) -> bool:
-        """Slower than uncompressed, beyond the noise between rounds."""
+        """Whether it is significantly slower than uncompressed."""
         return self.interval is not None and self.interval[0] > 1
 
     @property
@@ -121,7 +121,7 @@ class Machine(NamedTuple):
 
 
 class Result(NamedTuple):
-    """All rows; for operators that cost more than they save the grid's side from which on they pay."""
+    """All rows; for operators that are slower here, the grid's side from which on they pay off."""
 
     rows: list[Measured]
     pays: dict[str, int | None]
@@ -143,13 +143,13 @@ Tell = Callable[[str], None]
 
 
 def measure(bench: Bench, tell: Tell = lambda text: None) -> Result:
-    """Steps of all operators in turn, round by round, so that a busy machine hurts all alike."""
+    """Run all operators in turn, round by round, so that other load affects them equally."""
     with torch.no_grad(), many_graphs() if bench.compiled else nullcontext():
         return measure_rounds(bench, tell)
 
 
 def many_graphs() -> AbstractContextManager[None]:
-    """All models share the code of their class, of which Dynamo compiles eight graphs and then runs eager."""
+    """Raise Dynamo's limit: models share the code of their class, and after eight graphs it would run eagerly."""
     import torch._dynamo
 
     return torch._dynamo.config.patch(recompile_limit=256)
@@ -182,13 +182,13 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     now = grid_side(site, base, bench.latent)
     pays = {}
     for name in slow:
-        tell(f"from which size on does {name} pay?")
+        tell(f"at which size does {name} pay off?")
         pays[name] = break_even_side(parse(name), site, now, bench.batch)
     return Result(rows, pays, describe(base, bench), failed)
 
 
 def warm_up(runners: list[Runner], inputs: Inputs, tell: Tell) -> dict[str, str]:
-    """One step of each; what the compiler cannot do is no reason to lose the others."""
+    """One step of each; if one fails to compile, the others still run."""
     failed = {}
     for runner in runners:
         tell(f"warming up: {runner.name}, {runner.mode}")
@@ -208,7 +208,7 @@ def describe(model: nn.Module, bench: Bench) -> Machine:
 
 
 def base_model(bench: Bench) -> tuple[nn.Module, int]:
-    """Random weights for an architecture's name, otherwise the weights that there are; the length of its prompts."""
+    """A model with random weights for an architecture, otherwise with its own; the length of its prompts."""
     dtype = DTYPES[bench.dtype]
     if bench.model in ARCHITECTURES:
         return build_random(bench.model, dtype, bench.device), TEXT_TOKENS

@@ -1,4 +1,4 @@
-"""What `bigain bench` says: a table, JSON, a chart, and when an operator does not pay."""
+"""The output of `bigain bench`: tables, JSON, and which operators do not pay off."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ def title(bench: Bench, machine: Machine) -> str:
 
 
 def speed_table(rows: list[Measured], bench: Bench, machine: Machine) -> Table:
-    """A step: its time, how many times as fast as uncompressed it is, and what FLOPs allow."""
+    """The time of a step, its speed-up, and the speed-up that FLOPs allow."""
     caption = (
-        f"ms: medians of {bench.rounds} interleaved rounds. speed-up: the time of none over its own in the same round, "
-        "median and 95 % interval, so it need not be the ratio of two ms. allowed: by the FLOPs. to tomesd: its time "
-        "over that of tomesd in the same round, median"
+        f"ms: median of {bench.rounds} interleaved rounds. speed-up: the time of none divided by its own in the same "
+        "round, median and 95 % interval; it may differ from the ratio of medians. allowed: the limit set by FLOPs. "
+        "to tomesd: its time divided by tomesd's in the same round, median"
     )
     heads = ("ms", "quartiles", "speed-up", "95 %", "allowed", "to tomesd")
     table = new_table(title(bench, machine), caption, heads)
@@ -39,7 +39,7 @@ def speed_table(rows: list[Measured], bench: Bench, machine: Machine) -> Table:
 
 
 def parts_table(rows: list[Measured]) -> Table:
-    """Where the time of an eager step goes, at the attentions that are compressed, and its memory."""
+    """Time of an eager step at the compressed attentions, by part, and its memory."""
     table = new_table("milliseconds at the compressed attentions", None, (*PARTS, "peak MB", "GFLOPs"))
     for row in rows:
         if row.parts is not None:
@@ -82,20 +82,20 @@ def speed_json(found: Result, bench: Bench) -> dict[str, Any]:
 
 
 def advice(found: Result) -> list[str]:
-    """One line for each operator that costs more than it saves, or cannot be compiled.
+    """One line for each operator that is significantly slower, or cannot be compiled.
 
-    Slower is what is slower beyond the noise; with too few rounds to know, a line says how many it takes.
+    With too few rounds to tell, a line says how many are needed.
     """
     lines = [f"{name} cannot be compiled: {reason}" for name, reason in found.failed.items()]
     if any(row.name != NONE and row.interval is None for row in found.rows):
-        lines.append(f"to say which operators pay takes {FEWEST_ROUNDS} rounds or more: --rounds {FEWEST_ROUNDS}")
+        lines.append(f"too few rounds to say which operators pay off; use --rounds {FEWEST_ROUNDS} or more")
     for row in found.rows:
         if row.mode == "eager" and row.name in found.pays:
             side = found.pays[row.name]
-            from_there = f"from {side}x{side} tokens on" if side else "at no size that was tried"
+            from_there = f"from {side}x{side} tokens on" if side else "at none of the sizes tried"
             noise = "[{:.2f}, {:.2f}]".format(*row.interval or (row.to_none,) * 2)
             lines.append(
-                f"{row.name} costs more than it saves here ({row.to_none:.2f} {noise} of the time without); at this "
-                f"width of the tokens it pays {from_there}"
+                f"{row.name} is slower than no compression here ({row.to_none:.2f} {noise} of its time); with "
+                f"tokens of this width it pays off {from_there}"
             )
     return lines

@@ -15,7 +15,7 @@ PARTS = ("plan", "merge", "attention", "unmerge")
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done what it was given."""
+    """Wait until the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -62,7 +62,7 @@ STEPS = {"planned": "plan", "merged": "merge", "computed": "attention", "unmerge
 
 @contextmanager
 def watched(handle: Handle, watch: Stopwatch) -> Iterator[None]:
-    """Time the parts of the sites that a handle compresses, for a while."""
+    """Time the parts of a handle's sites inside the `with` block."""
 
     def observe(event: SiteEvent) -> None:
         if event.step in STEPS:
@@ -75,7 +75,7 @@ def watched(handle: Handle, watch: Stopwatch) -> Iterator[None]:
 
 @contextmanager
 def watched_modules(modules: list[nn.Module], watch: Stopwatch) -> Iterator[None]:
-    """Time whole attention modules, of a model that nothing of ours is attached to, for a while."""
+    """Time whole attention modules of an uncompressed model inside the `with` block."""
     hooks = []
     for module in modules:
         hooks.append(module.register_forward_pre_hook(lambda *_: watch.start()))
@@ -89,7 +89,7 @@ def watched_modules(modules: list[nn.Module], watch: Stopwatch) -> Iterator[None
 
 @contextmanager
 def watched_tomesd(watch: Stopwatch) -> Iterator[None]:
-    """Time the parts of tomesd for a while."""
+    """Time the parts of tomesd inside the `with` block."""
     from tomesd import patch
 
     compute = patch.compute_merge

@@ -12,7 +12,7 @@ EDGE = 0.1  # a fit this near to an end of them has found no optimum
 
 
 class Calibration(NamedTuple):
-    """What `calibrate` did: the factor on the paired differences, and the calibration error before and after."""
+    """The result of `calibrate`: the factor on paired differences, and the calibration error before and after."""
 
     scale: float
     ece_before: float
@@ -22,14 +22,14 @@ class Calibration(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The scale that suits best, and the mean cross-entropy of the true class with it."""
+    """The best scale, and the mean cross-entropy of the true class with it."""
 
     scale: float
     loss: float
 
 
 def calibrate(gaps: np.ndarray, truth: np.ndarray, scale: float) -> Calibration:
-    """(n, K) gaps to the winner, (n,) true classes, the scale until now -> what the best scale does."""
+    """(n, K) gaps to the winner, (n,) true classes, the current scale -> the effect of the best scale."""
     fitted = fit_scale(gaps, truth, scale).scale
     kept = why_kept(gaps, truth, np.log(fitted / scale))
     found = scale if kept else fitted
@@ -38,20 +38,20 @@ def calibrate(gaps: np.ndarray, truth: np.ndarray, scale: float) -> Calibration:
 
 
 def why_kept(gaps: np.ndarray, truth: np.ndarray, change: float) -> str:
-    """Why these images cannot tell the scale, or nothing; `change` is the logarithm of what a fit does to it."""
+    """Why these images do not determine the scale, or None; `change` is the logarithm of the fitted factor."""
     right = int((gaps.argmin(1) == truth).sum())
     if right == len(truth):
-        return f"all {right} images are classified right, which tells no temperature; give more images, or harder ones"
+        return f"all {right} images are classified correctly, which fits no temperature; use more or harder images"
     if right == 0:
-        return f"none of {len(truth)} images is classified right; are the labels in the order of the images?"
+        return f"none of {len(truth)} images is classified correctly; are the labels in the order of the images?"
     low, high = SEARCHED
     if change < low + EDGE or change > high - EDGE:
-        return f"the fit on {len(truth)} images runs away; give more images"
+        return f"the fit on {len(truth)} images diverges; use more images"
     return ""
 
 
 def fit_scale(gaps: np.ndarray, truth: np.ndarray, near: float) -> Fit:
-    """The scale with the least negative log-likelihood, not farther than orders of magnitude from a first guess."""
+    """The scale with the lowest negative log-likelihood, within orders of magnitude of a first guess."""
 
     def loss(log_scale: float) -> float:
         chances = probabilities(gaps, np.exp(log_scale))

@@ -61,19 +61,20 @@ class Active:
         self.wanted: list[Trial] | None = next(self.rounds, None)
 
     def answer(self, errors: np.ndarray) -> None:
-        """Take the errors of the wanted trials and ask the policy what to do next: (alive, trials)."""
+        """Store the errors of the requested trials and ask the policy for the next ones: (alive, trials)."""
         self.state.add(self.wanted or [], errors)
         self.wanted = next(self.rounds, None)
 
 
 class DiffusionClassifier:
-    """Classify images with a denoiser, compressed or not: the same (t, noise) trials for all classes of an image.
+    """Classify images with a denoiser, compressed or not: all classes of an image see the same (t, noise) trials.
 
-    `classes` are names, prompts or label numbers, whatever the denoiser takes; `prompts` is a template such as
-    "a photo of a {}" for models that are conditioned on text. `timesteps` says which are tried: "even",
-    "random", "informative" (measured for the bundled models, or by `choose_timesteps`), or a sequence of them. Noise
-    depends on the seed and the image only, so batch size, order and sharding change nothing. `remember_prompts`
-    projects the prompts to keys and values once instead of in every pass.
+    `classes` are names, prompts or label numbers, whatever the denoiser takes. `prompts` is a template such as
+    "a photo of a {}" for text-conditioned models. `timesteps` is "even", "random", "informative" (measured for the
+    bundled models, or with `choose_timesteps`) or a sequence of ints. `remember_prompts` projects the prompts to keys
+    and values once instead of in every pass.
+
+    Noise depends on the seed and the image only, so batch size, order and sharding do not change the results.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class DiffusionClassifier:
         self.scale = float(np.prod(denoiser.latent_shape)) / 2
 
     def __call__(self, images: Iterable[Any], progress: Callable[[Decision], None] | None = None) -> list[Decision]:
-        """Decisions for images of any kind (see `to_tensor`), in their order."""
+        """Decisions for images of any type (see `to_tensor`), in their order."""
         decisions: dict[int, Decision] = {}
         for number, decision in self.stream(images):
             decisions[number] = decision
@@ -122,15 +123,15 @@ class DiffusionClassifier:
         return [decisions[number] for number in range(len(decisions))]
 
     def stream(self, images: Iterable[Any], unreadable: Unreadable | None = None) -> Iterator[tuple[int, Decision]]:
-        """(number, decision) as they come; as many images are worked on at once as fill a batch, others are not kept.
+        """Yield (number, decision) as images are decided; only as many images as fill a batch are in memory.
 
-        An image is taken when there is room for it. One that cannot be read is told to `unreadable`, with its number
-        and the reason, and left out; without `unreadable` the reason is raised.
+        An image is read when there is room for it. If it cannot be read, `unreadable` is called with its number and
+        the error, and the image is skipped; without `unreadable` the error is raised.
         """
         return self._stream(readable(each_image(images), self.denoiser.image_spec, unreadable))
 
     def _stream(self, waiting: Iterator[tuple[int, Tensor]]) -> Iterator[tuple[int, Decision]]:
-        # made anew for each call: an adapter may have been loaded since
+        # made again for each call: an adapter may have been loaded since
         self._table = PromptTable(self.denoiser.network, self.condition) if self._remembers() else None
         active: list[Active] = []
         while True:
@@ -146,20 +147,20 @@ class DiffusionClassifier:
             active = [a for a in active if a.wanted is not None]
 
     def calibrate(self, images: Sequence[Any], labels: Sequence[str | int]) -> Calibration:
-        """Fit the temperature of the probabilities on held-out images, and say what it did.
+        """Fit the temperature of the probabilities on held-out images.
 
-        Where the images cannot tell it, because all or none are classified right, it stays and a warning says so.
+        If all or none of the images are classified correctly, the temperature stays and a warning says so.
         """
         truth = check_labels(self.classes, len(images), labels)
         gaps = np.stack([distances(d.errors, d.ranking) for d in self(images)])
         result = calibrate(gaps, truth, self.scale)
         if result.kept:
-            warnings.warn(f"the probabilities stay as they were: {result.kept}", stacklevel=2)
+            warnings.warn(f"the temperature is unchanged: {result.kept}", stacklevel=2)
         self.scale = result.scale
         return result
 
     def choose_timesteps(self, images: Sequence[Any], labels: Sequence[str | int], candidates: int = 20) -> Profile:
-        """Measure on labelled images which of the evenly spaced timesteps tell classes apart, and use those first."""
+        """Measure on labelled images which evenly spaced timesteps separate the classes best, and use those first."""
         truth = check_labels(self.classes, len(images), labels)
         steps = even_timesteps(self.num_train_timesteps, candidates)
         policy, timesteps = self.policy, self.timesteps
@@ -171,8 +172,8 @@ class DiffusionClassifier:
         found = measure(errors, truth, tuple(steps))
         if order_is_chance(errors, truth):
             warnings.warn(
-                "the timesteps stay as they were: on these images all of them tell the classes apart equally well; "
-                "give more images, or harder ones",
+                "the timesteps are unchanged: all of them separate the classes of these images equally well; "
+                "use more or harder images",
                 stacklevel=2,
             )
             return found
@@ -204,7 +205,7 @@ class DiffusionClassifier:
             a.answer(np.stack(found[a.number], axis=1))
 
     def _run(self, work: list[Work]) -> Iterator[tuple[Work, np.ndarray]]:
-        """Errors of each piece of work; out of memory, the batch is halved for good."""
+        """Errors of each work item; if memory runs out, the batch size is halved for good."""
         while work:
             batch = first_batch(work, self.batch_size)
             try:
@@ -218,7 +219,7 @@ class DiffusionClassifier:
             yield from zip(batch, errors, strict=True)
 
     def _errors(self, batch: list[Work]) -> list[np.ndarray]:
-        """All classes of each trial, in pieces where even one trial does not fit."""
+        """All classes of each trial, in chunks if even one trial does not fit."""
         device = self.denoiser.device
         counts = [len(item.classes) for item in batch]
         rows = torch.repeat_interleave(torch.arange(len(batch)), torch.tensor(counts))
@@ -229,7 +230,7 @@ class DiffusionClassifier:
         classes = torch.from_numpy(np.concatenate([item.classes for item in batch])).to(device)
         rows = rows.to(device)
         condition = self._table.condition if self._table else self.condition
-        # shared plans are made from a trial's first classes, which come in one piece whatever the batch size
+        # shared plans are made from a trial's first classes, which come in one chunk whatever the batch size
         first = max(self.batch_size, min(MAX_PLANNING_ROWS, counts[0]) if shares_inputs(self.denoiser.network) else 1)
         planning_rows = torch.cat([torch.arange(count) < MAX_PLANNING_ROWS for count in counts]).to(device)
         parts: list[Tensor] = []
@@ -237,13 +238,13 @@ class DiffusionClassifier:
         # what an operator draws depends on the image and the trial, not on the batch
         keys = torch.tensor([hashed("draw", self.seed, item.image.image, *item.trial) for item in batch], device=device)
         for start, end in itertools.pairwise([0, *range(first, len(rows), self.batch_size), len(rows)]):
-            piece = slice(start, end)
-            r = rows[piece]
+            chunk = slice(start, end)
+            r = rows[chunk]
             with (
-                same_input(RowGroups(r, len(batch), planning_rows[piece], cache, keys, classes[piece])),
+                same_input(RowGroups(r, len(batch), planning_rows[chunk], cache, keys, classes[chunk])),
                 self._table.standing() if self._table else nullcontext(),
             ):
-                parts.append(self.denoiser.error(latents[r], condition.take(classes[piece]), t[r], noise[r], self.loss))
+                parts.append(self.denoiser.error(latents[r], condition.take(classes[chunk]), t[r], noise[r], self.loss))
         errors = torch.cat(parts).double().cpu().numpy()
         return list(np.split(errors, np.cumsum(counts)[:-1]))
 
@@ -269,7 +270,7 @@ class DiffusionClassifier:
 
 
 def first_batch(work: list[Work], size: int) -> list[Work]:
-    """As much work as fits in a batch, never splitting a trial, but at least one trial."""
+    """As many whole trials as fit in a batch, but at least one."""
     rows = np.cumsum([len(item.classes) for item in work])
     return work[: max(1, int(np.searchsorted(rows, size, side="right")))]
 
@@ -279,7 +280,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def check_finite(item: Work, errors: np.ndarray, classes: tuple[str | int, ...]) -> None:
-    """An error that is no number never wins, but it must not pass unseen either."""
+    """Warn of NaN errors: they never win, but must not go unnoticed."""
     broken = np.flatnonzero(~np.isfinite(errors))
     if not len(broken):
         return

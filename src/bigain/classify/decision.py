@@ -10,7 +10,7 @@ from bigain.classify.state import ClassifierState
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided for one image, and on what grounds."""
+    """The decision for one image: its class, the ranking, and the evidence."""
 
     label: str | int  # the element of `classes` that won
     index: int
@@ -25,7 +25,7 @@ class Decision:
 
 
 def ranking(state: ClassifierState) -> np.ndarray:
-    """Classes, best first: who survived longer comes first, then who has the lower mean over their common trials."""
+    """Classes, best first: by how long they survived, then by mean error over common trials."""
     tried = ~np.isnan(state.errors)
     scores = np.full(len(state.rounds), np.inf)
     for rank in np.unique(state.rounds):
@@ -38,7 +38,7 @@ def ranking(state: ClassifierState) -> np.ndarray:
 
 
 def paired_margin(errors: np.ndarray, winner: int, other: int) -> tuple[float, float]:
-    """Mean difference of another class to the winner over their common trials, and its standard error."""
+    """Mean difference of another class to the winner over common trials, and its standard error."""
     differences = errors[other] - errors[winner]
     differences = differences[np.isfinite(differences)]
     if len(differences) < 2:
@@ -47,10 +47,10 @@ def paired_margin(errors: np.ndarray, winner: int, other: int) -> tuple[float, f
 
 
 def distances(errors: np.ndarray, order: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Mean paired difference of every class to the winner: (K, R), (K,) ranking -> (K,), infinite where there is none.
+    """Mean paired difference of every class to the winner: (K, R), (K,) ranking -> (K,), infinite if there is none.
 
-    It never falls along the ranking: a class that was dropped was tried less often, and may have come out closer in
-    those trials than one that outlived it.
+    It never decreases along the ranking: a class that was dropped early had fewer trials, and may have been closer in
+    those than one that survived longer.
     """
     winner = order[0]
     found = np.array([0.0 if k == winner else paired_margin(errors, winner, k)[0] for k in range(len(errors))])
@@ -60,7 +60,7 @@ def distances(errors: np.ndarray, order: Sequence[int] | np.ndarray) -> np.ndarr
 
 
 def probabilities(gaps: np.ndarray, scale: float) -> np.ndarray:
-    """exp(−scale · gap), normalised: (…, K) -> (…, K). A class whose gap is not known gets none."""
+    """exp(−scale · gap), normalised: (…, K) -> (…, K). A class with an infinite gap gets 0."""
     logits = np.where(np.isfinite(gaps), -scale * gaps, -np.inf)
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)

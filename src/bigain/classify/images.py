@@ -1,4 +1,4 @@
-"""Images from whatever the user has: paths, PIL images, arrays, tensors."""
+"""Model inputs from paths, PIL images, arrays and tensors."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +21,11 @@ SLACK = 1e-3  # what rounding may put outside of the range of floats
 
 
 def to_tensor(image: Any, image_spec: ImageSpec) -> Tensor:
-    """One image as the model wants it: EXIF rotation, transparency over white, short side, centre crop, padding.
+    """One image as model input: EXIF rotation, transparency over white, resized short side, centre crop, padding.
 
-    -> (c, s, s) in [-1, 1]. A float tensor is (c, s, s) in [-1, 1] already. Arrays are (h, w) or (h, w, 1 | 3 | 4), of
-    uint8, bool, or floats in [0, 1]; other tensors are uint8 or bool, (h, w) or (1 | 3 | 4, h, w).
+    -> (c, s, s) in [-1, 1]. A float tensor must already be (c, s, s) in [-1, 1]. Arrays are (h, w) or
+    (h, w, 1 | 3 | 4), of uint8, bool, or floats in [0, 1]; other tensors are uint8 or bool, (h, w) or
+    (1 | 3 | 4, h, w).
     """
     if isinstance(image, Tensor) and image.is_floating_point():
         return float_tensor(image, image_spec)
@@ -50,19 +51,19 @@ def to_pil(image: Any) -> Image.Image:
 
 
 def no_image(value: Any) -> str:
-    """What came instead of an image, and what to do about it."""
+    """The type of something that is not an image, and what to do."""
     if isinstance(value, Mapping):
-        return f"a {type(value).__name__}; take the image out of it"
+        return f"a {type(value).__name__}; pass the image inside it"
     if isinstance(value, bytes | bytearray | IOBase):
         return f"{type(value).__name__}; open it with PIL.Image.open"
     if isinstance(value, Iterable):
-        return f"a {type(value).__name__}; give its images one by one, or its numbers as a numpy array"
+        return f"a {type(value).__name__}; pass images one by one, or pixels as a numpy array"
     return type(value).__name__
 
 
 def open_image(path: Path) -> Image.Image:
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ValueError(f"cannot read {path} as an image: it is no regular file")  # a pipe would be waited for
+        raise ValueError(f"cannot read {path} as an image: it is not a regular file")  # a pipe would be waited for
     try:
         with Image.open(path) as opened:
             opened.load()
@@ -72,9 +73,9 @@ def open_image(path: Path) -> Image.Image:
 
 
 def from_array(array: np.ndarray, *, channels_first: bool) -> Image.Image:
-    """(h, w), (h, w, c) or (c, h, w); where both orders are possible, `channels_first` says which one is meant."""
+    """(h, w), (h, w, c) or (c, h, w); `channels_first` decides if both orders are possible."""
     if array.ndim == 4:
-        raise ValueError(f"give a list of images, got a batch of shape {array.shape} as one image")
+        raise ValueError(f"an image must be a single one, got a batch of shape {array.shape}; pass a list of images")
     if array.ndim == 3:
         first, last = (array.shape[axis] in CHANNELS for axis in (0, -1))
         if first and (channels_first or not last):
@@ -101,7 +102,7 @@ def to_bytes(array: np.ndarray) -> np.ndarray:
         raise ValueError(f"an array of floats must be in [0, 1], got NaN or infinite values in {array.shape}")
     low, high = float(array.min()), float(array.max())
     if low < -SLACK or high > 1 + SLACK:
-        advice = "divide it by 255" if low >= 0 else "scale it to [0, 1], or give a float tensor in [-1, 1]"
+        advice = "divide it by 255" if low >= 0 else "scale it to [0, 1], or pass a float tensor in [-1, 1]"
         raise ValueError(f"an array of floats must be in [0, 1], got {low:.3g} to {high:.3g}; {advice}")
     return (array.astype(np.float64).clip(0, 1) * 255).round().astype(np.uint8)
 
@@ -115,7 +116,7 @@ def fit(picture: Image.Image, image_spec: ImageSpec) -> Image.Image:
         picture = Image.fromarray((np.asarray(picture) // 257).astype(np.uint8))
     elif picture.mode in ("I", "F"):
         raise ValueError(
-            f"an image of mode {picture.mode} does not say which value is white; scale it to 8 or 16 bits a channel"
+            f"an image of mode {picture.mode} does not define white; convert it to 8 or 16 bits per channel"
         )
     picture = picture.convert(MODES[image_spec.channels])
     width, height = picture.size
@@ -128,17 +129,17 @@ def fit(picture: Image.Image, image_spec: ImageSpec) -> Image.Image:
 
 
 def float_tensor(image: Tensor, image_spec: ImageSpec) -> Tensor:
-    """What is in the model's own size and range already: (c, s, s) -> same, float32."""
+    """Check a float tensor of the model's size and range: (c, s, s) -> same, float32."""
     side = image_spec.size + 2 * image_spec.padding
     if image.shape != (image_spec.channels, side, side):
         raise ValueError(
             f"a float tensor must be ({image_spec.channels}, {side}, {side}) in [-1, 1], got {tuple(image.shape)}; "
-            "for another size give a path, a PIL image or uint8, which are resized"
+            "pass a path, a PIL image or uint8 to have it resized"
         )
     if not image.isfinite().all():
         raise ValueError("a float tensor must be in [-1, 1], got NaN or infinite values")
     low, high = (float(end) for end in image.detach().aminmax())
     if low < -1 - SLACK or high > 1 + SLACK:
-        advice = ": for values from 0 to 255 give image / 127.5 - 1" if low >= 0 else ""
+        advice = "; for values from 0 to 255 use image / 127.5 - 1" if low >= 0 else ""
         raise ValueError(f"a float tensor must be in [-1, 1], got {low:.3g} to {high:.3g}{advice}")
     return image.float()

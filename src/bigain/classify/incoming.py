@@ -1,4 +1,4 @@
-"""Images in any number, one after the other."""
+"""Images from any iterable, one after the other."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,18 +12,18 @@ from bigain.checks import shortened
 from bigain.classify.images import to_tensor
 from bigain.denoisers.base import ImageSpec
 
-Unreadable = Callable[[int, ValueError], None]  # told the number of an image and the reason
+Unreadable = Callable[[int, ValueError], None]  # gets the number of an image and the error
 
 
 def each_image(images: Any) -> Iterator[Any]:
-    """The images of a list, a generator, an array (n, …) or a dataset; what is no collection is told in words."""
+    """The images of a list, a generator, an array (n, …) or a dataset; anything else raises."""
     if isinstance(images, str | bytes | Path | Image.Image) or is_one(images):
         came = f"{type(images).__name__} {images.shape}" if hasattr(images, "shape") else repr(images)
-        raise TypeError(f"give a list of images, like classifier([image]), got {shortened(came)}")
+        raise TypeError(f"images must be a list, like classifier([image]), got {shortened(came)}")
     if isinstance(images, Mapping):
-        raise TypeError("give a list of images, not a dict: classifier(list(images.values())) takes its values")
+        raise TypeError("images must be a list, got a dict; use list(images.values())")
     if not isinstance(images, Iterable):
-        raise TypeError(f"give a list of images, or anything to iterate over, got {shortened(repr(images))}")
+        raise TypeError(f"images must be a list or another iterable, got {shortened(repr(images))}")
     return iter(images)
 
 

@@ -1,4 +1,4 @@
-"""Which timesteps tell classes apart, measured on labelled images."""
+"""Which timesteps separate classes best, measured on labelled images."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ import numpy as np
 from bigain.classify.calibration import fit_scale
 
 SAME = 1e-3  # cross-entropies closer than this say nothing about which step is better
-RIVALS = 3  # the nearest wrong classes of each image; the others are no contest
+RIVALS = 3  # the nearest wrong classes of each image; others hardly matter
 
 
 class Profile(NamedTuple):
-    """Timesteps in the order of use; for each the margin-to-noise ratio that it has alone, and the loss up to it.
+    """Timesteps in the order of use, with the margin-to-noise ratio of each alone and the loss up to each.
 
-    The loss is the cross-entropy of the true class, decided by all steps so far at the best temperature.
+    The loss is the cross-entropy of the true class with all timesteps so far, at the best temperature.
     """
 
     timesteps: tuple[int, ...]
@@ -24,8 +24,8 @@ class Profile(NamedTuple):
 def measure(errors: np.ndarray, truth: np.ndarray, timesteps: tuple[int, ...]) -> Profile:
     """(n, K, R) errors of labelled images, (n,) true classes, R timesteps -> Profile.
 
-    Steps are chosen one after the other so that the cross-entropy of what all chosen so far decide together is least:
-    a step that errs on the same images as those before it comes late, however clear it is alone.
+    Timesteps are chosen greedily, so that the cross-entropy of all chosen so far is lowest: one that errs on the same
+    images as those before it comes late, however good it is alone.
     """
     alone = [ratio(margins) for margins in np.moveaxis(rival_margins(errors, truth), 2, 0)]
     chosen: list[int] = []
@@ -42,13 +42,13 @@ def measure(errors: np.ndarray, truth: np.ndarray, timesteps: tuple[int, ...]) -
 
 
 def order_is_chance(errors: np.ndarray, truth: np.ndarray) -> bool:
-    """Whether no timestep alone is better than another, as where each decides all images right: (n, K, R), (n,)."""
+    """Whether no timestep is better than another, as when each classifies all images correctly: (n, K, R), (n,)."""
     alone = [cross_entropy(errors[..., r], truth) for r in range(errors.shape[2])]
     return max(alone) - min(alone) < SAME
 
 
 def cross_entropy(errors: np.ndarray, truth: np.ndarray) -> float:
-    """Of (n, K) errors at the temperature that suits them best."""
+    """Cross-entropy of (n, K) errors at their best temperature."""
     gaps = errors - errors.min(1, keepdims=True)
     return fit_scale(gaps, truth, 1 / (float(gaps.mean()) or 1.0)).loss
 

@@ -1,4 +1,4 @@
-"""What a classifier is given, checked before anything is computed."""
+"""Checks of a classifier's arguments, before anything is computed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,12 +15,12 @@ FEWEST = 10  # labelled images to measure anything with
 
 
 def check_classes(classes: Any) -> tuple[str | int, ...]:
-    """Names as texts, numbers as ints, in their order."""
+    """Names as strings, numbers as ints, in their order."""
     if isinstance(classes, AbstractSet):
-        raise TypeError(f"classes must have an order, got a {type(classes).__name__}; give sorted(classes)")
+        raise TypeError(f"classes must be ordered, got a {type(classes).__name__}; use sorted(classes)")
     if isinstance(classes, Mapping):
         raise TypeError(
-            f"classes must be a list of names or numbers, got a {type(classes).__name__}; give list(classes) or "
+            f"classes must be a list of names or numbers, got a {type(classes).__name__}; use list(classes) or "
             "list(classes.values())"
         )
     if isinstance(classes, np.ndarray | Tensor):
@@ -29,32 +29,30 @@ def check_classes(classes: Any) -> tuple[str | int, ...]:
         raise TypeError(f"classes must be a list of names or numbers, got {classes!r}")
     found = (classes,) if isinstance(classes, str) else tuple(plain_class(name) for name in classes)
     if len(found) < 2:
-        raise ValueError(f"classification needs at least two classes, got {list(found)!r}")
+        raise ValueError(f"classes must have at least two elements, got {list(found)!r}")
     twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
     if twice:
-        raise ValueError(
-            f"each class may come once; more than once came {', '.join(map(repr, sorted(twice, key=str)))}"
-        )
+        raise ValueError(f"classes must be unique, got {', '.join(map(repr, sorted(twice, key=str)))} more than once")
     return found
 
 
 def plain_class(name: Any) -> str | int:
-    """A text, or the number of a label."""
+    """A name, or the number of a label."""
     if isinstance(name, str):
         return str(name)  # numpy's, too
     number = whole(name)
     if number is None:
-        raise TypeError(f"a class must be a text or a label number, got {name!r}")
+        raise TypeError(f"a class must be a string or a label number, got {name!r}")
     return number
 
 
 def check_different(classes: Sequence[str | int], denoiser: Denoiser) -> None:
-    """Two names of one class, such as a name and its number, would tie on every image."""
+    """Reject two names of one class, such as a name and its number, which would tie on every image."""
     known: dict[str | int, str | int] = {}
     for name in classes:
         same = known.setdefault(denoiser.class_key(name), name)
         if same != name:
-            raise ValueError(f"{same!r} and {name!r} are one class of this model; each class may come once")
+            raise ValueError(f"classes must be unique, but {same!r} and {name!r} are the same class of this model")
 
 
 def check_batch_size(size: Any, denoiser: Denoiser) -> int:
@@ -67,15 +65,15 @@ def check_batch_size(size: Any, denoiser: Denoiser) -> int:
 
 
 def check_labels(classes: Sequence[str | int], count: int, labels: Any) -> np.ndarray:
-    """Numbers of the labels among the classes, if there are enough of them to measure something: -> (n,)."""
+    """Class numbers of the labels, if there are enough of them to measure something: -> (n,)."""
     labels = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
     if count != len(labels) or not count:
-        raise ValueError(f"each image needs a label, got {count} images and {len(labels)} labels")
-    strange = [label for label in labels if label not in classes]
-    if strange:
-        raise ValueError(miss("class", strange[0], [str(name) for name in classes]))
+        raise ValueError(f"labels must have one element per image, got {len(labels)} for {count} images")
+    unknown = [label for label in labels if label not in classes]
+    if unknown:
+        raise ValueError(miss("class", unknown[0], [str(name) for name in classes]))
     if count < FEWEST:
-        raise ValueError(f"measuring needs at least {FEWEST} labelled images, better 100, got {count}")
+        raise ValueError(f"at least {FEWEST} labelled images are needed, better 100, got {count}")
     if len(set(labels)) < 2:
-        raise ValueError(f"the labelled images must be of two classes or more; all {count} are {labels[0]!r}")
+        raise ValueError(f"labels must name at least two classes, got {labels[0]!r} for all {count} images")
     return np.array([classes.index(label) for label in labels])

@@ -24,7 +24,7 @@ def parse_policy(text: str) -> Any:
 
 
 def as_policy(policy: Any) -> Policy:
-    """A policy from its text, or as it is; None is the paper's staged pruning."""
+    """A policy from a string, or as it is; None means the paper's staged pruning."""
     if policy is None:
         return Stages()
     if isinstance(policy, str):
@@ -34,7 +34,8 @@ def as_policy(policy: Any) -> Policy:
     if not callable(getattr(policy, "rounds", None)):
         known = ", ".join([*POLICIES, *PAPER])
         raise TypeError(
-            f'policy must be text such as "race(confidence=0.95)" or a policy, got {policy!r}. Available: {known}'
+            f'policy must be a string such as "race(confidence=0.95)" or an instance, got {policy!r}. '
+            f"Available: {known}"
         )
     return policy
 
@@ -42,7 +43,7 @@ def as_policy(policy: Any) -> Policy:
 @POLICIES.register("stages")
 @dataclass(frozen=True)
 class Stages:
-    """The paper's staged pruning: by the end of stage i each survivor has trials[i] trials, and keep[i] survive."""
+    """Staged pruning, as in the paper: stage i brings each class to trials[i] trials and keeps the best keep[i]."""
 
     trials: tuple[int, ...] = (5, 20)
     keep: tuple[int, ...] = (5, 1)
@@ -51,14 +52,14 @@ class Stages:
         for name, counts in (("trials", self.trials), ("keep", self.keep)):
             several = counts.tolist() if isinstance(counts, np.ndarray) else counts
             if not isinstance(several, list | tuple) or any(whole(count) is None for count in several):
-                raise ValueError(f"{name} must be a list of ints, one for each stage, got {counts!r}")
+                raise ValueError(f"{name} must be a list of ints, one per stage, got {counts!r}")
             object.__setattr__(self, name, plain_ints(tuple(several)))
         if len(self.trials) != len(self.keep) or not self.trials:
-            raise ValueError(f"stages need as many keep counts as trials, got {self.trials} and {self.keep}")
+            raise ValueError(f"trials and keep must have the same length, got {self.trials} and {self.keep}")
         if list(self.trials) != sorted(set(self.trials)) or min(self.trials) < 1:
-            raise ValueError(f"trials must be cumulative and rise, got {self.trials}")
+            raise ValueError(f"trials must be cumulative and increasing, got {self.trials}")
         if list(self.keep) != sorted(self.keep, reverse=True) or min(self.keep) < 1:
-            raise ValueError(f"keep must be at least 1 and must not rise, got {self.keep}")
+            raise ValueError(f"keep must be at least 1 and not increasing, got {self.keep}")
 
     def rounds(self, state: ClassifierState, sampler: TimestepSampler) -> Iterator[list[Trial]]:
         for trials, keep in zip(sampler.stages(self.trials), self.keep, strict=True):
@@ -69,7 +70,7 @@ class Stages:
 @POLICIES.register("exhaustive")
 @dataclass(frozen=True)
 class Exhaustive:
-    """Every class on every trial."""
+    """Every class on every trial, without pruning."""
 
     trials: int = 20
 

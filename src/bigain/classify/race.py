@@ -1,4 +1,4 @@
-"""A race between classes: each is dropped once it is behind the leader beyond doubt, so easy images stop early."""
+"""A race between classes: each is dropped once it is significantly behind the leader, so easy images stop early."""
 
 import functools
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ STEADY = 9  # degrees of freedom of everybody's spread that steady the survivors
 @POLICIES.register("race")
 @dataclass(frozen=True)
 class Race:
-    """Classes are tried one trial at a time and dropped once they are behind the leader beyond doubt.
+    """One trial at a time; classes are dropped once they are significantly behind the leader.
 
-    Doubt is a test on the paired differences to the leader after every trial, with one critical value for the whole
-    race (see `critical_value`). If a trial's errors are independent normal numbers of equal spread around what all
-    classes share, the class with the lowest mean error is dropped, at any time, with probability at most
-    1 − confidence, even if all classes are equally good; when they are not, much more rarely. The timesteps are
-    evenly spaced, in an order shuffled for each image; `max_trials` ends the race, the lowest mean then wins.
+    After every trial the paired differences to the leader are tested, with one critical value for the whole race (see
+    `critical_value`). If a trial's errors are independent normal numbers of equal variance around what all classes
+    share, the class with the lowest mean error is dropped, at any time, with probability at most 1 − confidence, even
+    if all classes are equally good; if they are not, much more rarely. The timesteps are evenly spaced, in an order
+    shuffled for each image. After `max_trials` the class with the lowest mean wins.
     """
 
     confidence: float = 0.95
@@ -37,7 +37,10 @@ class Race:
         if not isinstance(self.confidence, Real) or not 0 < self.confidence < 1:
             raise ValueError(f"confidence must be a probability between 0 and 1, got {self.confidence!r}")
         if not type(self.max_trials) is type(self.first) is int or not 2 <= self.first <= self.max_trials:
-            raise ValueError(f"a race needs ints 2 <= first <= max_trials, got {self.first!r} and {self.max_trials!r}")
+            raise ValueError(
+                "first and max_trials must be ints with 2 <= first <= max_trials, "
+                f"got {self.first!r} and {self.max_trials!r}"
+            )
         object.__setattr__(self, "confidence", float(self.confidence))  # of numpy's too, so that its text is plain
         if type(self.antithetic) is not bool:
             raise ValueError(f"antithetic must be True or False, got {self.antithetic!r}")
@@ -74,8 +77,8 @@ def behind(state: ClassifierState) -> np.ndarray:
 def noise_variance(state: ClassifierState) -> float:
     """Variance of an error around its class's mean and its trial's shared part, pooled over classes.
 
-    That of the survivors, who have all trials, steadied by that of everybody, which is larger as a rule: classes
-    that are alike have errors that are alike.
+    The variance of the survivors, which have all trials, is stabilised by that of all classes, which is usually larger:
+    similar classes have similar errors.
     """
     whole = np.isfinite(state.errors).all(1)  # the survivors, apart from broken ones
     shared = state.errors[whole].mean(0)
@@ -88,7 +91,7 @@ def noise_variance(state: ClassifierState) -> float:
 
 
 def residual(rows: np.ndarray) -> float:
-    """Sum of squares around the mean of each row, of what is finite."""
+    """Sum of squares around the mean of each row, over finite values."""
     finite = np.isfinite(rows)
     kept = np.where(finite, rows, 0.0)
     mean = kept.sum(1, keepdims=True) / np.maximum(1, finite.sum(1, keepdims=True))
@@ -97,10 +100,10 @@ def residual(rows: np.ndarray) -> float:
 
 @functools.cache
 def critical_value(confidence: float, classes: int, first: int, most: int) -> float:
-    """What a fixed class, equal to all others, stays below at all looks of a race with probability `confidence`.
+    """The value that a class as good as all others stays below throughout a race with probability `confidence`.
 
-    Simulated, with a fixed seed, for independent normal errors and nobody dropped; to have more rivals only puts a
-    class further behind, so this is the worst case.
+    Simulated with a fixed seed for independent normal errors and no class dropped; more rivals only put a class
+    further behind, so this is the worst case.
     """
     if classes < 2:
         return np.inf

@@ -1,4 +1,4 @@
-"""What is known of an image while it is being classified, and what every policy is."""
+"""The state of an image while it is classified, and the base class of policies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ POLICIES: Registry[type] = Registry("policy")
 
 @dataclass
 class ClassifierState:
-    """What is known of one image: errors (K, R) with NaN where a class was not tried, and the surviving classes."""
+    """One image while it is classified: errors (K, R), NaN where a class was not tried, and the surviving classes."""
 
     errors: np.ndarray
     trials: list[Trial]
@@ -26,14 +26,14 @@ class ClassifierState:
         return cls(np.zeros((classes, 0)), [], np.arange(classes), np.zeros(classes, dtype=int))
 
     def add(self, trials: list[Trial], errors: np.ndarray) -> None:
-        """Errors of the survivors on new trials; what is no number counts as infinite: (alive, new)."""
+        """Add errors of the survivors on new trials; NaN counts as infinite: (alive, new)."""
         new = np.full((len(self.rounds), len(trials)), np.nan)
         new[self.alive] = np.where(np.isfinite(errors), errors, np.inf)
         self.errors = np.concatenate([self.errors, new], axis=1)
         self.trials += trials
 
     def keep(self, classes: np.ndarray) -> None:
-        """Only these survive the round."""
+        """Keep only these classes."""
         self.alive = np.sort(classes)
         self.rounds[self.alive] += 1
 

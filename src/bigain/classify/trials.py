@@ -24,23 +24,23 @@ class Trial(NamedTuple):
 def even_timesteps(num_train_timesteps: int, most: int) -> list[int]:
     """Evenly spaced timesteps, in the middle of their intervals: 1000, 20 -> 25, 75, ..., 975.
 
-    As in the reference the stride is a whole number, so that the last ones are not tried where `most` does not divide
-    the timesteps: 1000, 300 -> 1, 4, ..., 898.
+    As in the reference code the stride is an integer, so the last timesteps are not used if `most` does not divide
+    their number: 1000, 300 -> 1, 4, ..., 898.
     """
     count = whole(most)
     if count is None or not 1 <= count <= num_train_timesteps:
         raise ValueError(
-            f"the number of trials must be from 1 to {num_train_timesteps}, the timesteps of the model, got {most!r}"
+            f"trials must be from 1 to {num_train_timesteps}, the model's num_train_timesteps, got {most!r}"
         )
     stride = num_train_timesteps // count
     return list(range(stride // 2, num_train_timesteps, stride))[:count]
 
 
 def staged_timesteps(num_train_timesteps: int, stages: Sequence[int]) -> list[list[int]]:
-    """New timesteps of each stage: every (m // n)-th of the m evenly spaced ones, from the middle, if not done.
+    """New timesteps of each stage: every (m // n)-th of the m evenly spaced ones, from the middle, if not used yet.
 
-    1000, [5, 20] -> [125, 325, 525, 725, 925], [25, 75, 175, ..., 975]. Where a stage does not divide the last,
-    the sets do not nest and its survivors have more trials than the stage's number, as in the reference.
+    1000, [5, 20] -> [125, 325, 525, 725, 925], [25, 75, 175, ..., 975]. If a stage does not divide the last,
+    the sets do not nest and its survivors have more trials than the stage says, as in the reference code.
     """
     steps = even_timesteps(num_train_timesteps, max(stages))
     done: set[int] = set()
@@ -57,11 +57,11 @@ Timesteps = Literal["even", "random"] | tuple[int, ...]
 
 
 class TimestepSampler(NamedTuple):
-    """Where the trials of one image come from.
+    """The trials of one image.
 
-    `timesteps` "even" spaces the timesteps evenly, as the reference does; "random" draws them uniformly, as the paper's
-    algorithm says; a tuple is used in its order, from the start again where it is too short. What is drawn depends
-    on `key`, a number of the seed and the image, only.
+    `timesteps` "even" spaces the timesteps evenly, as the reference code does; "random" draws them uniformly, as the
+    paper's algorithm says; a tuple is used in its order, and again from the start if it is too short. Random choices
+    depend only on `key`, a hash of the seed and the image.
     """
 
     timesteps: Timesteps
@@ -69,14 +69,14 @@ class TimestepSampler(NamedTuple):
     key: int = 0
 
     def stages(self, counts: Sequence[int]) -> list[list[Trial]]:
-        """New trials of each stage, for rising cumulative counts."""
+        """New trials of each stage, for increasing cumulative counts."""
         if self.timesteps == "even":
             return [[Trial(t, 0) for t in stage] for stage in staged_timesteps(self.num_train_timesteps, counts)]
         trials = numbered(self._sequence(counts[-1]))
         return [trials[a:b] for a, b in itertools.pairwise([0, *counts])]
 
     def sequence(self, count: int) -> list[Trial]:
-        """Trials to be tried one after the other; evenly spaced ones in an order of the image's own."""
+        """Trials one after the other; evenly spaced timesteps in an order shuffled for each image."""
         trials = self.stages([count])[0]
         if self.timesteps != "even":
             return trials
@@ -92,7 +92,7 @@ class TimestepSampler(NamedTuple):
 
 
 def numbered(timesteps: Sequence[int]) -> list[Trial]:
-    """Trials at these timesteps; a step that comes again gets another noise."""
+    """Trials at these timesteps; a repeated timestep gets new noise."""
     seen: dict[int, int] = {}
     trials = []
     for t in timesteps:
@@ -116,7 +116,7 @@ def check_timesteps(timesteps: object, num_train_timesteps: int) -> Timesteps:
 
 
 def is_timestep(t: object, num_train_timesteps: int) -> bool:
-    """Whether it is a timestep of the model; 25.0 is one, because `numpy.linspace` gives floats."""
+    """Whether a value is a timestep of the model; 25.0 is, because `numpy.linspace` returns floats."""
     number = int(t) if isinstance(t, float) and t.is_integer() else whole(t)
     return number is not None and 0 <= number < num_train_timesteps
 
@@ -128,6 +128,6 @@ def fingerprint(image: Tensor) -> int:
 
 
 def draw_noise(seed: int, image: int, trial: Trial, shape: Sequence[int]) -> Tensor:
-    """Noise from (seed, image, trial) only, so that batches, order and shards change nothing: -> shape."""
+    """Noise from (seed, image, trial) only, so batches, order and shards do not change it: -> shape."""
     generator = torch.Generator().manual_seed(hashed(seed, image, trial.t, trial.number))
     return trial.sign * torch.randn(tuple(shape), generator=generator)

@@ -1,6 +1,6 @@
 """The `bigain` command. A command is a file here that joins `main.app`, and a line below.
 
-Files import what is heavy inside their command, so that `--help` and completion are quick.
+Heavy imports are inside the commands, so that `--help` and completion are fast.
 """
 
 # isort: off

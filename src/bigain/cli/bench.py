@@ -34,13 +34,13 @@ from bigain.cli.options import (
 def bench(
     model: Architecture = "sd2",
     latent: Latent = None,
-    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Samples in a step.")] = 1,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Times that each operator runs.")] = 7,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Samples per step.")] = 1,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each operator runs.")] = 7,
     operator: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SPEC",
-            help='An operator, or "tomesd(ratio=0.7)"; may be given several times. All by default.',
+            help='Operator, or "tomesd(ratio=0.7)"; repeatable. Default: all.',
             autocompletion=names_of("operators"),
             rich_help_panel=COMPRESSION,
         ),
@@ -58,14 +58,14 @@ def bench(
     ] = "float32",
     compiled: Annotated[
         bool,
-        typer.Option("--compile", metavar="", help="Measure torch.compile beside eager, too.", rich_help_panel=MACHINE),
+        typer.Option("--compile", metavar="", help="Also measure with torch.compile.", rich_help_panel=MACHINE),
     ] = False,
     device: Device = "cpu",
     threads: Threads = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FOLDER", help="Write bench.json and a chart, bench.png, there.", rich_help_panel=OUTPUT
+            "--out", metavar="FOLDER", help="Write bench.json and the chart bench.png here.", rich_help_panel=OUTPUT
         ),
     ] = None,
     as_json: Annotated[
@@ -79,9 +79,9 @@ def bench(
         ),
     ] = False,
 ) -> None:
-    """Measure how fast a step is with each operator, beside tomesd and beside what the FLOPs allow.
+    """Measure the speed of each operator and of tomesd, next to the limit set by FLOPs.
 
-    All run in turn, round by round, so that a busy machine hurts them alike: trust the ratios, not the times.
+    All run in turn, round by round, so other load affects them equally: trust the ratios, not the times.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""What there is, by kind: names with a line each, for `bigain list` and for the completion of names."""
+"""Names with one line each, by kind, for `bigain list` and for shell completion."""
 
 import inspect
 import re
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Parameter(NamedTuple):
-    """What an operator, a policy or a dataset takes."""
+    """A parameter of an operator, a policy or a dataset."""
 
     name: str
     required: bool
@@ -31,7 +31,7 @@ def policies() -> dict[str, str]:
     from bigain.classify.state import POLICIES
 
     own = {name: first_sentence(cls) for name, cls in POLICIES.items()}
-    return own | {name: f"The paper's setting for that dataset: {policy}" for name, policy in PAPER.items()}
+    return own | {name: f"The paper's setting for this dataset: {policy}" for name, policy in PAPER.items()}
 
 
 def models() -> dict[str, str]:
@@ -53,7 +53,7 @@ def architectures() -> dict[str, str]:
 
 
 def parameters(what: str) -> dict[str, list[Parameter]]:
-    """What those of a kind that are written as calls take, by name."""
+    """Parameters by name, for kinds that are written as calls."""
     from bigain.classify.state import POLICIES
     from bigain.data import DATASETS
     from bigain.operators import OPERATORS

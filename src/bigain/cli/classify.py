@@ -40,7 +40,7 @@ def classify(
     model: Model = "fashion-unet",
     classes: Classes = None,
     prompts: Annotated[
-        str, typer.Option(metavar="TEXT", help='The text around a class, for models of text: "a photo of a {}".')
+        str, typer.Option(metavar="TEXT", help='Template for text-conditioned models, such as "a photo of a {}".')
     ] = "{}",
     operator: Operator = None,
     where: Where = None,
@@ -51,7 +51,7 @@ def classify(
         str,
         typer.Option(
             metavar="SPEC",
-            help='When classes are dropped, such as "race(confidence=0.5)"; `bigain list policies` names them.',
+            help='When classes are dropped, such as "race(confidence=0.5)"; see `bigain list policies`.',
             autocompletion=names_of("policies"),
             rich_help_panel=DECISION,
         ),
@@ -60,7 +60,7 @@ def classify(
         str,
         typer.Option(
             metavar="T",
-            help="Timesteps: even, random, informative (measured for the model), or numbers like 125,525.",
+            help="even, random, informative (measured for the model), or numbers like 125,525.",
             autocompletion=words("even", "random", "informative"),
             rich_help_panel=DECISION,
         ),
@@ -69,15 +69,15 @@ def classify(
     device: Device = "cpu",
     threads: Threads = None,
     top: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many of the best classes to show.", rich_help_panel=OUTPUT)
+        int, typer.Option(metavar="N", min=1, help="Classes to show, best first.", rich_help_panel=OUTPUT)
     ] = 1,
     file: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Write a row for each image as soon as it is decided: CSV (.csv) or JSON Lines (.jsonl). A file that "
-            "is there already is refused without --resume.",
+            help="Write one row per image as it is classified: CSV (.csv) or JSON Lines (.jsonl). An existing file "
+            "needs --resume.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -86,8 +86,8 @@ def classify(
         typer.Option(
             "--resume",
             metavar="",
-            help="Go on with the file of --out: images that are in it are skipped, half a row at its end is removed. "
-            "Its column `settings`, a hash of the weights and of what decides the results, must be the same.",
+            help="Continue the file of --out and skip its images. Model, weights, operator and other settings must be "
+            "the same.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -100,10 +100,10 @@ def classify(
         ),
     ] = False,
 ) -> None:
-    """Classify images zero-shot: no training, only the diffusion model.
+    """Classify images zero-shot, with a diffusion model and without training.
 
-    Rows appear as they are decided. Where folders are named after classes, the accuracy is printed, too. What cannot
-    be read is named and left out. Ctrl-C and SIGTERM say what is done; with --out it is kept.
+    Results are printed one by one, then the accuracy if folders are named after classes.
+    Unreadable images are reported and skipped. With --out, results survive Ctrl-C and SIGTERM.
     """
     from bigain.cli.classifying import Classifying, Output, settings_of
     from bigain.commands.request import ClassifyRequest, CompressionOptions

@@ -1,4 +1,4 @@
-"""The work of `bigain classify`: rows as they are decided, a file that grows, and what is said at the end."""
+"""The work of `bigain classify`: rows one by one, the output file, and the summary."""
 
 import hashlib
 import math
@@ -32,12 +32,12 @@ class Output(NamedTuple):
     top: int
 
     def check(self) -> None:
-        """Before any work: a file that can be begun or continued."""
+        """Check first that the file can be created or continued."""
         from bigain.commands.results import check_new, format_of
 
         if self.file is None:
             if self.resume:
-                raise ValueError("--resume goes on with a file; name it with --out")
+                raise ValueError("--resume needs --out FILE, the file to continue")
             return
         format_of(self.file)
         if not self.resume:
@@ -45,7 +45,7 @@ class Output(NamedTuple):
 
 
 def settings_of(request: "ClassifyRequest", top: int, loaded: Sequence[Path]) -> str:
-    """A hash of all that decides the rows of a file, the user's own operators among it."""
+    """A hash of everything that decides the results, including files given to --load."""
     from bigain.commands.results import settings_key
 
     files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in loaded]
@@ -53,7 +53,7 @@ def settings_of(request: "ClassifyRequest", top: int, loaded: Sequence[Path]) ->
 
 
 class Classifying:
-    """One call of the command, from the images that were found to its exit code."""
+    """One run of the command."""
 
     def __init__(self, found: "Found", output: Output, settings: str) -> None:
         from bigain.commands.classify import Tally
@@ -72,7 +72,7 @@ class Classifying:
     def run(self, request: "ClassifyRequest") -> None:
         todo = [path for path in self.images if not self.take_kept(path)]
         if self.tally.done:
-            warn("", f"{self.tally.done} of {len(self.images)} images are in {self.output.file} already")
+            warn("", f"{self.tally.done} of {len(self.images)} images are already in {self.output.file}")
         try:
             self.classify(todo, request)
         except KeyboardInterrupt:
@@ -83,7 +83,7 @@ class Classifying:
             raise typer.Exit(Code.LEFT_OUT)
 
     def take_kept(self, path: Path) -> bool:
-        """Whether the file has the result of an image; it counts as one of this call's."""
+        """Whether the file already has the result of an image; if so, count it."""
         known = self.kept.results.get(os.path.realpath(path))
         if known is not None:
             self.count(known._replace(path=str(path)))
@@ -119,8 +119,8 @@ class Classifying:
                 self.count(result)
                 if not self.output.as_json:
                     self.rows.show(result, [name for name, _ in whole.top])
-                told = f"classifying, {self.spent / self.tally.done:.0f} evaluations an image"
-                bars.update(task, advance=1, description=told)
+                text = f"classifying, {self.spent / self.tally.done:.0f} evaluations per image"
+                bars.update(task, advance=1, description=text)
 
     def leave_out(self, name: str, reason: str) -> None:
         self.left_out[name] = reason
@@ -137,20 +137,20 @@ class Classifying:
         share = self.tally.accuracy()
         if share is not None:
             rest = self.tally.done - share.n
-            left = f"; the folders of {rest} other image{'s' * (rest > 1)} name no class" if rest else ""
+            left = f"; {rest} other image{'s' * (rest > 1)} in folders not named after a class" if rest else ""
             say(f"accuracy {share}{left}")
 
     def standing(self) -> str:
-        """What an interruption leaves."""
+        """What is done and kept after an interruption."""
         done = f"{self.tally.done} of {len(self.images)} images are done"
         if self.output.file:
-            return f"{done} and in {self.output.file}; the same command with --resume goes on from there"
-        return f"{done}; with --out FILE they would be kept"
+            return f"{done} and saved in {self.output.file}; continue with --resume"
+        return f"{done}; use --out FILE to keep results"
 
 
 @contextmanager
 def shown_progress(total: int) -> Iterator[tuple[Progress, TaskID]]:
-    """A bar below the rows: on the terminal that shows them, otherwise on standard error."""
+    """A progress bar below the rows if they are on a terminal, otherwise on standard error."""
     from bigain.progress import progress_bars
 
     with progress_bars(out if out.is_terminal else err) as bars:
@@ -158,7 +158,7 @@ def shown_progress(total: int) -> Iterator[tuple[Progress, TaskID]]:
 
 
 class Rows:
-    """Results as lines with columns, the head before the first; each is flushed."""
+    """Results as lines with aligned columns, after a header."""
 
     def __init__(self, images: Sequence[Path]) -> None:
         self.width = min(WIDEST, max((cell_len(terminal(str(path))) for path in images), default=0))
@@ -176,7 +176,7 @@ class Rows:
 
 
 def line(cells: Sequence[tuple[str, int]]) -> str:
-    """Texts and their widths, from the right where negative."""
+    """Texts padded to their widths; negative widths align right."""
     return "  ".join(padded(terminal(text), width) for text, width in cells).rstrip()
 
 
@@ -186,7 +186,7 @@ def padded(text: str, width: int) -> str:
 
 
 def margin_text(result: "Result") -> str:
-    """With one trial there is no error to show."""
+    """The margin with its standard error, which one trial does not have."""
     if math.isnan(result.margin):
         return "–"
     return f"{result.margin:.2e}" + ("" if math.isnan(result.margin_error) else f" ± {result.margin_error:.0e}")

@@ -1,4 +1,4 @@
-"""What all commands share: where they print, how they fail, and what their exit codes mean."""
+"""Output, errors and exit codes of all commands."""
 
 import json
 import math
@@ -36,18 +36,18 @@ class Code(IntEnum):
 
 MEANINGS = {
     Code.DONE: "done",
-    Code.LEFT_OUT: "done, but something was left out, such as images that cannot be read",
+    Code.LEFT_OUT: "done, but something was left out, such as unreadable images",
     Code.WRONG: "wrong usage or bad input",
-    Code.MISSING: "a file, weights or an optional package is missing or cannot be used",
-    Code.BROKEN: "the program or an operator of yours broke; a traceback tells where",
-    Code.NOT_FINITE: "the model gave NaN or Inf; nothing of that image is written",
+    Code.MISSING: "a file, weights or an optional package is missing or unusable",
+    Code.BROKEN: "internal error, or an error in your own operator; see the traceback",
+    Code.NOT_FINITE: "the model returned NaN or Inf; nothing is written for that image",
     Code.INTERRUPTED: "interrupted by Ctrl-C",
-    Code.TERMINATED: "ended by SIGTERM",
+    Code.TERMINATED: "terminated by SIGTERM",
 }
 
 
 class Commands(TyperGroup):
-    """The group of all commands: what one of them raises becomes an error text and an exit code, here only."""
+    """The group of all commands, which turns exceptions into error texts and exit codes."""
 
     def invoke(self, ctx: Any) -> Any:
         loud = ctx.params["traceback"]
@@ -59,6 +59,8 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             interrupted(str(error))
         except SystemExit as error:  # typer raises its own; this one is of an operator or a library
+            if isinstance(error.__context__, BrokenPipeError):  # rich's, if the reader is gone, as in `| head`
+                raise
             warn("", "".join(traceback.format_exception(error)).rstrip())
             raise typer.Exit(Code.BROKEN) from error
         except Exception as error:
@@ -71,7 +73,7 @@ class Commands(TyperGroup):
 
 
 def code_of(error: Exception) -> Code:
-    """The library raises ValueError and TypeError for bad input, with a text for its user."""
+    """The exit code of an error; ValueError and TypeError mean bad input."""
     if isinstance(error, OSError | ImportError):
         return Code.MISSING
     if isinstance(error, ValueError | TypeError | sqlite3.Error):
@@ -82,16 +84,16 @@ def code_of(error: Exception) -> Code:
 
 
 def text_of(error: Exception) -> str:
-    """The error for people: without the number that the system gives it."""
+    """The error text, without the system's error number."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or repr(error)
 
 
 def interrupted(advice: str = "") -> NoReturn:
-    """One line after Ctrl-C or SIGTERM, with what can be done now."""
+    """Print one line after Ctrl-C or SIGTERM, with advice, and exit."""
     ended = isinstance(sys.exception(), Terminated)
-    warn("[yellow]ended[/]" if ended else "[yellow]interrupted[/]", f": {advice}" if advice else "")
+    warn("[yellow]terminated[/]" if ended else "[yellow]interrupted[/]", f": {advice}" if advice else "")
     raise typer.Exit(Code.TERMINATED if ended else Code.INTERRUPTED)
 
 
@@ -101,7 +103,7 @@ def left_out(what: str, name: str, reason: str) -> None:
 
 
 def report_left_out(what: str, reasons: dict[str, str]) -> None:
-    """Name what was left out, with the reasons, and leave with the code for it; nothing happens if all is there."""
+    """Print what was left out and exit with the code for it; do nothing if nothing was."""
     for name, reason in reasons.items():
         left_out(what, name, reason)
     if reasons:
@@ -109,7 +111,7 @@ def report_left_out(what: str, reasons: dict[str, str]) -> None:
 
 
 def show_warning(text: str) -> None:
-    """A warning of ours: one line."""
+    """One of our own warnings, on one line."""
     warn("[yellow]warning:[/] ", " ".join(text.split()))
 
 
@@ -124,17 +126,17 @@ def say(text: str) -> None:
 
 
 def cell(text: str) -> str:
-    """A text for a table: no markup, nothing that steers the terminal."""
+    """Escape text for a table: no markup, no terminal control."""
     return escape(terminal(text))
 
 
 def print_json(value: Any) -> None:
-    """The result for programs: one line on standard output."""
+    """Print JSON, one line on standard output."""
     typer.echo(json.dumps(plain(value), allow_nan=False, default=repr))
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: paths as texts, named tuples as objects, null for what is not finite."""
+    """Values for JSON: paths as strings, named tuples as objects, null for NaN and infinity."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, float) and not math.isfinite(value):

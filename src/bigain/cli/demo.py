@@ -12,23 +12,23 @@ from bigain.cli.options import Threads, json_of
 
 @app.command(epilog=examples("bigain demo --quick"))
 def demo(
-    quick: Annotated[bool, typer.Option("--quick", metavar="", help="A few images only.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", metavar="", help="Use only a few images.")] = False,
     folder: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Where to write the results and report.html.")
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder for the results and report.html.")
     ] = Path("demo"),
     threads: Threads = None,
     as_json: Annotated[bool, json_of("{page: a path, rows: a list as in report --json}")] = False,
 ) -> None:
-    """See what this does: a bundled model classifies and generates, with and without compression.
+    """Try it: a bundled model classifies and generates, with and without compression.
 
-    Real test images, no download, some minutes; one table here and one page to look at.
+    Takes a few minutes, downloads nothing, and writes a table and a web page.
     """
     from bigain.commands.demo import QUICK, demo_table, run_demo
 
     try:
         result = run_demo(folder, err, QUICK if quick else None)
     except KeyboardInterrupt:
-        interrupted(f"what is done is kept in {folder}; the same command goes on from there")
+        interrupted(f"results so far are in {folder}; run the same command to continue")
     if as_json:
         print_json({"page": result.page, "rows": [vars(row) for row in result.report.rows]})
         return

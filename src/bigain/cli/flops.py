@@ -44,15 +44,15 @@ def flops(
 ) -> None:
     """Count the FLOPs of one forward pass; no weights are needed.
 
-    Without --operator, the table has the uncompressed model and the main operators. With --classes, a group correction
-    (--correct) costs one dense and one compressed row more for all of them.
+    Without --operator, the table shows the uncompressed model and the main operators. With --classes, the classes of a
+    trial share one plan, and --correct adds one dense and one compressed row for all of them.
     """
     from bigain.commands.request import CompressionOptions
     from bigain.models.named import check_named
     from bigain.zoo.catalog import bundled, locate
 
     if reuse and not operator:
-        raise ValueError("--reuse needs --operator; without one the table has both where it matters")
+        raise ValueError("--reuse needs --operator; without one the table shows both variants")
     size = parse_size(latent)
     if model in bundled():
         locate(model)

@@ -32,14 +32,12 @@ from bigain.cli.options import (
 )
 def generate(
     model: Model = "fashion-unet",
-    prompt: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="A prompt or class; may be given several times.")
-    ] = None,
+    prompt: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Prompt or class; repeatable.")] = None,
     classes: Classes = None,
     prompts_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text file with one prompt a line.")
+        str | None, typer.Option(metavar="FILE", help="Text file with one prompt per line.")
     ] = None,
-    count: Annotated[int, typer.Option(metavar="N", help="How many images; prompts are used in turn.")] = 10,
+    count: Annotated[int, typer.Option(metavar="N", help="Number of images; prompts are used in turn.")] = 10,
     operator: Operator = None,
     where: Where = None,
     reuse: Reuse = None,
@@ -49,13 +47,17 @@ def generate(
     ] = 50,
     guidance_scale: Annotated[
         float | None,
-        typer.Option(metavar="X", help="1 means none; the model's usual one by default.", rich_help_panel=SAMPLING),
+        typer.Option(
+            metavar="X",
+            help="Classifier-free guidance; 1 means none. Default: the model's usual scale.",
+            rich_help_panel=SAMPLING,
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="ddim, euler, dpm++ or any diffusers scheduler by its class; the paper's for the model by default.",
+            help="ddim, euler, dpm++ or any diffusers scheduler class. Default: the paper's choice for the model.",
             rich_help_panel=SAMPLING,
         ),
     ] = None,
@@ -65,14 +67,14 @@ def generate(
     folder: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="FOLDER", help="Where to write the images and a sheet of them.", rich_help_panel=OUTPUT
+            "--out", metavar="FOLDER", help="Folder for the images and a contact sheet.", rich_help_panel=OUTPUT
         ),
     ] = Path("images"),
     as_json: Annotated[bool, json_of("{images: a list of paths, sheet: a path}", OUTPUT)] = False,
 ) -> None:
-    """Generate images of classes or prompts.
+    """Generate images from classes or prompts.
 
-    Each image has a seed of its own: batch size and order change nothing.
+    Each image has its own seed, so batch size and order do not change the images.
     """
     from bigain.commands.request import CompressionOptions, GenerateRequest
 
@@ -86,4 +88,4 @@ def generate(
     if as_json:
         print_json({"images": [folder / f"{number:05d}.png" for number in range(count)], "sheet": sheet})
     else:
-        say(f"{count} image{'s' * (count > 1)} in {folder}, side by side in {sheet}")
+        say(f"{count} image{'s' * (count > 1)} in {folder}, contact sheet in {sheet}")

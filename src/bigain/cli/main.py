@@ -1,4 +1,4 @@
-"""The app that the commands join, with the options that stand before a command."""
+"""The app that the commands join, with its global options."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -34,12 +34,11 @@ def main(
         list[Path] | None,
         typer.Option(
             metavar="FILE.py",
-            help="Run a Python file first: operators, scorers, policies and datasets that it registers are then "
-            "known by name. May be given several times.",
+            help="Python file that registers your own operators, scorers, policies or datasets; repeatable.",
         ),
     ] = None,
     traceback: Annotated[
-        bool, typer.Option("--traceback", metavar="", help="Show where in the program an error comes from.")
+        bool, typer.Option("--traceback", metavar="", help="Show the full traceback of an error.")
     ] = False,
     show: Annotated[
         bool,
@@ -48,7 +47,7 @@ def main(
 ) -> None:
     """Faster diffusion models that still generate and still classify.
 
-    `bigain COMMAND --help` explains a command.
+    Run `bigain COMMAND --help` for the options of a command.
     """
     from bigain.plugins import load_file
 
@@ -57,5 +56,5 @@ def main(
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's --help: how it is called."""
+    """The examples at the end of a command's --help."""
     return "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])

@@ -18,15 +18,17 @@ from bigain.registry import miss
     epilog=examples("bigain list operators", "bigain --load my_operator.py list operators"),
 )
 def list_names(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help=f"{', '.join(CATALOG)}.", autocompletion=words(*CATALOG))],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(CATALOG)}.", autocompletion=words(*CATALOG))
+    ],
     as_json: Annotated[
         bool,
         json_of("by name {text: a line, parameters: a list of {name, required, default}}"),
     ] = False,
 ) -> None:
-    """List what there is, one line each; below operators, policies and data the parameters that they take."""
+    """List operators, models, datasets and more, with their parameters."""
     if what not in CATALOG:
-        raise ValueError(miss("list of", what, CATALOG))
+        raise ValueError(miss("list", what, CATALOG))
     lines, taken = CATALOG[what](), parameters(what)
     if as_json:
         print_json({name: {"text": text, "parameters": taken.get(name, [])} for name, text in lines.items()})

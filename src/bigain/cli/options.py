@@ -1,4 +1,4 @@
-"""Options that several commands have, and the completion of names in the shell."""
+"""Options shared by several commands, and shell completion of names."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +17,7 @@ DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
 def names_of(what: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """A completion: all names of a kind with their lines, those of files given to --load among them."""
+    """Complete all names of a kind, including those of files given to --load."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         from bigain.plugins import load_file
@@ -32,12 +32,12 @@ def names_of(what: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]
 
 
 def words(*choices: str) -> Callable[[str], list[str]]:
-    """A completion: some fixed words."""
+    """Complete fixed words."""
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
 def check_device(ctx: typer.Context, name: str) -> str:
-    """A device that torch has here."""
+    """Check that torch has this device."""
     if ctx.resilient_parsing:  # the shell completes a line
         return name
     kind = name.partition(":")[0]
@@ -55,7 +55,7 @@ def check_device(ctx: typer.Context, name: str) -> str:
 
 
 def use_threads(ctx: typer.Context, count: int | None) -> int | None:
-    """Takes effect for whatever the command computes."""
+    """Set the number of torch's threads."""
     if count is not None and not ctx.resilient_parsing:
         import torch
 
@@ -67,7 +67,7 @@ Model = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="A bundled model, a folder or a Hub model ID (owner/name).",
+        help="Bundled model, folder or Hub model ID (owner/name).",
         autocompletion=names_of("models"),
     ),
 ]
@@ -75,32 +75,36 @@ Architecture = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="An architecture (`bigain list architectures`), a bundled model or a diffusers model's folder.",
+        help="Architecture (`bigain list architectures`), bundled model or folder of a diffusers model.",
         autocompletion=names_of("architectures"),
     ),
 ]
 Latent = Annotated[
-    str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 96x96; the model's own by default.")
+    str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 96x96. Default: the model's own.")
 ]
 Operator = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
-        help='An operator such as "gated_merge(ratio=0.7)", or none; `bigain list operators` names them.',
+        help='Operator such as "gated_merge(ratio=0.7)"; see `bigain list operators`. Default: none.',
         autocompletion=names_of("operators"),
         rich_help_panel=COMPRESSION,
     ),
 ]
 Where = Annotated[
     str | None,
-    typer.Option(metavar="SITES", help="Where to compress, such as \"part='down'\".", rich_help_panel=COMPRESSION),
+    typer.Option(
+        metavar="SITES",
+        help="Sites to compress, such as \"part='down'\". Default: the finest self-attentions.",
+        rich_help_panel=COMPRESSION,
+    ),
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
         metavar="input|none",
-        help="input: rows with the same noisy input share one plan (all classes of a trial, the default of classify; "
-        "both halves of guidance); none: each row has its own.",
+        help="input: rows with the same noisy input share one plan, such as all classes of a trial. none: each row "
+        "has its own. Default: input for classify, none for generate.",
         autocompletion=words("input", "none"),
         rich_help_panel=COMPRESSION,
     ),
@@ -118,7 +122,7 @@ Reuse = Annotated[
     str | None,
     typer.Option(
         metavar="stage",
-        help="stage: plan once in each stage of the network, not at each attention.",
+        help="stage: plan once per stage of the network. Default: once per block.",
         autocompletion=words("stage"),
         rich_help_panel=COMPRESSION,
     ),
@@ -126,7 +130,7 @@ Reuse = Annotated[
 Classes = Annotated[
     str | None,
     typer.Option(
-        metavar="NAMES", help="Names separated by commas, or a file with one a line; the model's own by default."
+        metavar="NAMES", help="Comma-separated names, or a file with one name per line. Default: the model's own."
     ),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the noise.")]
@@ -134,7 +138,7 @@ Device = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Where to run: cpu, cuda, cuda:1, …",
+        help="Device: cpu, cuda, cuda:1, …",
         callback=check_device,
         autocompletion=words(*DEVICES),
         rich_help_panel=MACHINE,
@@ -145,14 +149,12 @@ Threads = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="CPU threads; torch's choice by default.",
+        help="CPU threads. Default: torch's choice.",
         callback=use_threads,
         rich_help_panel=MACHINE,
     ),
 ]
-RunFolder = Annotated[
-    Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write; runs/NAME by default.")
-]
+RunFolder = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Output folder. Default: runs/NAME.")]
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
@@ -166,5 +168,5 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
 
 
 def json_of(shape: str, panel: str | None = None) -> Any:
-    """The option --json of a command, with the shape of what it prints."""
+    """The option --json of a command, with the shape of its output."""
     return typer.Option("--json", metavar="", help=f"Print JSON: {shape}.", rich_help_panel=panel)

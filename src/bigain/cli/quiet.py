@@ -1,4 +1,4 @@
-"""What other libraries have to say stays out of the output; our own warnings are one line each."""
+"""Keep other libraries' messages out of the output; our own warnings are one line each."""
 
 import logging
 import os
@@ -21,9 +21,9 @@ SETTINGS = {
 
 @contextmanager
 def quiet(show: Callable[[str], None], files: Sequence[Path], loud: bool) -> Iterator[None]:
-    """No bars, logs or warnings but those of this package and of the user's own files, which go to `show`.
+    """Silence progress bars, logs and warnings; `show` gets warnings of this package and of users' own files.
 
-    Nothing is held back where the user asked to see more.
+    Nothing is silenced if the user asked to see more.
     """
     if loud:
         yield
@@ -54,7 +54,7 @@ def quiet(show: Callable[[str], None], files: Sequence[Path], loud: bool) -> Ite
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """SETTINGS in the environment for a while; what the user has set stays."""
+    """Set SETTINGS in the environment inside the `with` block; the user's own values stay."""
     new = [name for name in SETTINGS if name not in os.environ]
     os.environ.update({name: SETTINGS[name] for name in new})
     try:

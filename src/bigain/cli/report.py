@@ -30,7 +30,7 @@ def report(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="Of the table: markdown, csv or latex.",
+            help="Table format: markdown, csv or latex.",
             autocompletion=words("markdown", "csv", "latex"),
         ),
     ] = "markdown",
@@ -38,19 +38,19 @@ def report(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Compare with the row of this name, value by value, or with the setting of this label; "
-            "default: uncompressed.",
+            help="Compare with the row of this name, value by value, or with the setting of this label. "
+            "Default: uncompressed.",
         ),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Write the table and figures there, too.")
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Also write the table and figures here.")
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a small copy of the one run's record, for keeping.")
+        Path | None, typer.Option(metavar="FILE", help="Write a small copy of the run's record, to keep.")
     ] = None,
-    as_json: Annotated[bool, json_of("a list of {title, experiment, sessions, rows, …}, one a record")] = False,
+    as_json: Annotated[bool, json_of("a list of {title, experiment, sessions, rows, …}, one per record")] = False,
 ) -> None:
-    """Print tables of what experiments found; with --out, draw their figures."""
+    """Print the results of experiments as tables; with --out, draw figures too."""
     from bigain.commands.report import write_report
     from bigain.experiments.report import find_record, read_report
     from bigain.experiments.store import Store
@@ -59,7 +59,7 @@ def report(
     if form not in FORMATS:
         raise ValueError(miss("format", form, list(FORMATS)))
     if (folder or record) and len(records) > 1:
-        raise ValueError(f"--out and --record must be for one run, got {len(records)}")
+        raise ValueError(f"--out and --record need exactly one run, got {len(records)}")
     found = [read_report(place, against) for place in records]
     if as_json:
         print_json([contents(one) for one in found])
@@ -71,11 +71,11 @@ def report(
     if record:
         with closing(Store(find_record(records[0]), read_only=True)) as store:
             store.write_record(record)
-        warn("[green]written:[/] ", f"the record {record}")
+        warn("[green]written:[/] ", f"record {record}")
 
 
 def contents(report: "Report") -> dict[str, Any]:
-    """All but the pictures; shares with their value beside hits and n."""
+    """The report without its images; shares also have a value."""
     found = {key: value for key, value in vars(report).items() if key != "examples"}
     return found | {"rows": [{key: with_value(value) for key, value in vars(row).items()} for row in report.rows]}
 

@@ -16,16 +16,16 @@ from bigain.cli.options import Device, RunFolder, Threads, json_of
 )
 def run(
     experiment: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A TOML file, such as those in benchmarks/experiments.")
+        Path, typer.Argument(metavar="FILE", help="Experiment as a TOML file, such as those in benchmarks/experiments.")
     ],
     folder: RunFolder = None,
     device: Device = "cpu",
     threads: Threads = None,
     as_json: Annotated[bool, json_of("{folder: a path, left_out: reasons by image}")] = False,
 ) -> None:
-    """Run an experiment, or what is left of it.
+    """Run an experiment, or continue it.
 
-    Started again, it goes on where it was; started twice at a time, the two share the work.
+    Run it again after an interruption to continue. Several processes may run it at once and share the work.
     """
     from bigain.experiments.run import run_file
 
@@ -33,9 +33,9 @@ def run(
     try:
         left_out = run_file(experiment, place, device, err)
     except KeyboardInterrupt as error:
-        interrupted(str(error) or f"what is done is kept in {place}; the same command goes on from there")
+        interrupted(str(error) or f"results so far are in {place}; run the same command to continue")
     if as_json:
         print_json({"folder": place, "left_out": left_out})
     else:
-        say(f"results in {place}; bigain report {place} shows them")
+        say(f"results in {place}; see them with `bigain report {place}`")
     report_left_out("left out", left_out)

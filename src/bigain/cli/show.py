@@ -15,32 +15,32 @@ from bigain.cli.options import OUTPUT, Model, Seed, json_of, names_of
     epilog=examples('bigain show shoe.png --operator "gated_merge(ratio=0.5)" --out shoe.svg'),
 )
 def show(
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="Image file.")],
     model: Model = "fashion-unet",
     operator: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SPEC",
-            help="An operator; may be given several times. Gated merging and ToMe, both at 0.5, by default.",
+            help="Operator; repeatable. Default: gated_merge and tome, both with ratio 0.5.",
             autocompletion=names_of("operators"),
         ),
     ] = None,
     site: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which attention; the first compressed one by default.")
+        str | None, typer.Option(metavar="NAME", help="Attention to draw. Default: the first compressed one.")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The class or prompt that the model is told; none by default.")
+        str | None, typer.Option(metavar="NAME", help="Class or prompt to condition on. Default: none.")
     ] = None,
-    t: Annotated[int, typer.Option("--t", metavar="N", help="Timestep: 0 is an image, 999 is noise.")] = 500,
-    draws: Annotated[int, typer.Option(metavar="N", help="Noise draws that the score map is averaged over.")] = 4,
+    t: Annotated[int, typer.Option("--t", metavar="N", help="Timestep, from 0 (image) to 999 (noise).")] = 500,
+    draws: Annotated[int, typer.Option(metavar="N", help="Noise draws to average the score map over.")] = 4,
     seed: Seed = 0,
     picture: Annotated[
         Path,
-        typer.Option("--out", metavar="FILE", help="Where to draw: a PNG or SVG file.", rich_help_panel=OUTPUT),
+        typer.Option("--out", metavar="FILE", help="PNG or SVG file to write.", rich_help_panel=OUTPUT),
     ] = Path("show.png"),
     as_json: Annotated[bool, json_of("{picture: a path, model, operators: a list of specs}", OUTPUT)] = False,
 ) -> None:
-    """Draw what happens to the tokens of an image: the Laplacian map, and which tokens each operator merges."""
+    """Draw the Laplacian score of an image, and which tokens each operator merges."""
     from bigain.commands.request import CompressionOptions
     from bigain.zoo.catalog import locate
 
@@ -58,4 +58,4 @@ def show(
     if as_json:
         print_json({"picture": picture, "model": model, "operators": wanted})
     else:
-        say(f"drawn in {picture}")
+        say(f"figure in {picture}")

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does, so that it can say what is done."""
+"""Handle SIGTERM like Ctrl-C, so that a command can say what is done."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came; whoever handles Ctrl-C handles this, too."""
+    """Raised on SIGTERM; code that handles Ctrl-C handles this too."""
 
 
 def raise_terminated(number: int, frame: FrameType | None) -> None:
@@ -17,7 +17,7 @@ def raise_terminated(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def tidy_end() -> Iterator[None]:
-    """SIGTERM raises Terminated for a while; only the main thread may say so."""
+    """Inside the `with` block SIGTERM raises Terminated; signals can only be set in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -12,7 +12,7 @@ from bigain.cli.options import RunFolder, Threads, json_of
 
 
 def recipes(incomplete: str) -> list[str]:
-    """The completion."""
+    """Complete the names of recipes."""
     from bigain.zoo.recipes import FEATURES, RECIPES
 
     return [name for name in (*RECIPES, *FEATURES) if name.startswith(incomplete)]
@@ -30,28 +30,26 @@ def train(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A recipe or feature network, such as fashion-dit or fashion-features.",
+            help="Recipe or feature network, such as fashion-dit or fashion-features.",
             autocompletion=recipes,
         ),
     ],
     data: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER", help="The dataset's official files; the usual places by default."),
+        typer.Option(metavar="FOLDER", help="Folder with the dataset's official files. Default: the usual folders."),
     ] = None,
     folder: RunFolder = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another seed than the recipe's 0.")] = 0,
-    stop_after: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Stop at this many samples of the recipe.")
-    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of weights, batches and noise.")] = 0,
+    stop_after: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after this many samples.")] = None,
     smoke: Annotated[
-        bool, typer.Option("--smoke", metavar="", help="Prove the whole path on few images in under a minute.")
+        bool, typer.Option("--smoke", metavar="", help="Test the whole command on a few images, in under a minute.")
     ] = False,
     threads: Threads = None,
-    as_json: Annotated[bool, json_of("{folder: a path, card: what the model's card.json says}")] = False,
+    as_json: Annotated[bool, json_of("{folder: a path, card: the content of card.json}")] = False,
 ) -> None:
-    """Train one of the bundled models from its recipe.
+    """Train a bundled model from its recipe.
 
-    Started again, it goes on from the last checkpoint.
+    Run it again after an interruption to continue from the last checkpoint.
     """
     from bigain.zoo.command import Options, train_named
 
@@ -60,7 +58,7 @@ def train(
         train_named(name, place, Options(data, seed, stop_after, smoke), err)
     except KeyboardInterrupt:
         kept = (place / "checkpoint.pt").is_file()
-        interrupted(f"{place} has a checkpoint; the same command goes on from there" if kept else "")
+        interrupted(f"checkpoint in {place}; run the same command to continue" if kept else "")
     if as_json:
         print_json({"folder": place, "card": json.loads((place / "card.json").read_text())})
     else:

@@ -1,1 +1,1 @@
-"""What commands do that join several rooms; nothing here knows the command line."""
+"""The work of commands that combine several packages; nothing here depends on the command line."""

@@ -17,7 +17,7 @@ from bigain.metrics.intervals import Share, wilson
 def classify_each(
     images: Sequence[Path], request: ClassifyRequest, unreadable: Callable[[str, str], None]
 ) -> Iterator[tuple[int, Result]]:
-    """(number, result) of the readable images as they are decided; `unreadable` is told of the others."""
+    """Yield (number, result) of readable images as they are decided; `unreadable` gets the others."""
     denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
     names = model_names(denoiser, given_names(request.classes))
     timesteps: Any = parse_timesteps(request.timesteps)
@@ -31,7 +31,7 @@ def classify_each(
 def classify_files(
     classifier: DiffusionClassifier, files: Sequence[Path], unreadable: Callable[[str, str], None]
 ) -> Iterator[tuple[int, Result]]:
-    """(number, result) as they are decided; `unreadable` is told the path and the reason of each other file."""
+    """Yield (number, result) as images are decided; `unreadable` gets the path and the error of each other file."""
     folders = by_folder(classifier.classes)
     names = [str(name) for name in classifier.classes]
     found = classifier.stream(files, lambda number, error: unreadable(str(files[number]), str(error)))
@@ -58,7 +58,7 @@ def result(path: Path, decision: Decision, names: list[str], truth: str | None) 
 
 
 class Tally:
-    """How many images are done, and how many of those whose folder names their class are right."""
+    """Counts of classified images, and of correct ones among those in folders named after classes."""
 
     def __init__(self) -> None:
         self.done, self.known, self.hits = 0, 0, 0
@@ -69,7 +69,7 @@ class Tally:
         self.hits += result.truth is not None and result.label == result.truth
 
     def accuracy(self) -> Share | None:
-        """The share of right labels among the files whose folder names their class."""
+        """Accuracy on the files in folders named after classes."""
         return wilson(self.hits, self.known) if self.known else None
 
 

@@ -1,4 +1,4 @@
-"""`bigain demo`: both capabilities of the bundled model, as it is and with fewer tokens, in one table and one page."""
+"""`bigain demo`: a bundled model classifies and generates, uncompressed and compressed, in one table and one page."""
 
 import io
 from collections import Counter
@@ -39,9 +39,9 @@ RECORDS = Path(__file__).parent.parent / "records"
 MAPPED, STEP, DRAWS = 3, 150, 8  # images whose maps are drawn, their timestep, and noise draws of a score map
 TOKEN = 20  # pixels a side of a token in a map
 LEGEND = (
-    f"The Laplacian, mean of {DRAWS} noise draws, is high (bright) at detail. Beside it, what each operator decides "
-    "for the first draw, carried out on the image's own patches: merged ones become their mean, framed ones stay as "
-    "they are."
+    f"The Laplacian score, mean of {DRAWS} noise draws, is high (bright) at detail. Next to it: each operator's plan "
+    "for the first draw, applied to the image's own patches. Merged patches become their mean, framed ones are "
+    "unchanged."
 )
 COMMANDS = (
     'bigain classify photos/ --operator "gated_merge(ratio=0.5)"    # your own images',
@@ -50,11 +50,11 @@ COMMANDS = (
     "bigain list operators",
 )
 WRONG, ALONE = (255, 90, 54), (255, 176, 0)
-SCALE = np.array([(0, 34, 78), (124, 123, 120), (254, 232, 56)])  # of scores, told apart by the colour-blind
+SCALE = np.array([(0, 34, 78), (124, 123, 120), (254, 232, 56)])  # colours of scores, safe for colour-blind readers
 
 
 class Size(NamedTuple):
-    """How much the demo does under each setting."""
+    """The number of images per setting."""
 
     images: int
     generated: int
@@ -65,14 +65,14 @@ QUICK = Size(10, 4)
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What was measured, and the page that shows it."""
+    """The report, and the page that shows it."""
 
     report: Report
     page: Path
 
 
 def run_demo(folder: Path, console: Console, size: Size | None = None) -> DemoResult:
-    """Run what is not done yet and write `report.html`; without a size, as much as the experiment file says."""
+    """Run what is missing and write `report.html`; without a size, as many images as the experiment file says."""
     experiment = resized(read_experiment(FILE), size)
     place = folder / f"run-{experiment.n}-{generation(experiment).count}"
     run = Run.start(experiment, place, load_denoiser(experiment.model))
@@ -86,7 +86,7 @@ def run_demo(folder: Path, console: Console, size: Size | None = None) -> DemoRe
 
 
 def collect(run: Run, report: Report) -> Content:
-    """All that the page shows."""
+    """The content of the page."""
     site, mapped = maps(run)
     return Content(
         report=report,
@@ -96,7 +96,7 @@ def collect(run: Run, report: Report) -> Content:
         maps=mapped,
         maps_words=f"{LEGEND} Timestep {STEP}, at {site}.",
         curves=figures(run.folder),
-        commands=[*COMMANDS, f"bigain report {run.folder}    # all that was measured here"],
+        commands=[*COMMANDS, f"bigain report {run.folder}    # all results of this demo"],
     )
 
 
@@ -119,7 +119,7 @@ def generation(experiment: Experiment) -> Generation:
 
 
 def demo_table(report: Report) -> Table:
-    """What the command prints."""
+    """The table that the command prints."""
     heads = chosen_columns(report)
     lines = [[column.text(row) or "–" for column in heads] for row in report.rows]
     table = Table(title=report.title, box=SIMPLE_HEAD, padding=0, show_edge=False)
@@ -132,7 +132,7 @@ def demo_table(report: Report) -> Table:
 
 
 def answer_sheet(run: Run, setting: Setting) -> Picture:
-    """The classified images, one class a column where classes come equally often; wrong answers are framed."""
+    """The classified images, one class per column if classes are balanced; wrong answers are framed."""
     classes = run.data.classes
     answers = run.store.decisions(run.ids[setting.label])
     across = min(len(classes), len(run.data))
@@ -147,7 +147,7 @@ def answer_sheet(run: Run, setting: Setting) -> Picture:
         x, y = i % across * side, i // across * side
         pen.rectangle((x, y, x + side - 1, y + side - 1), outline=WRONG, width=5)
     words = f"{len(shown) - len(wrong)} of {len(shown)} right"
-    alt = f"{len(shown)} test images as {setting.label} classified them, {len(wrong)} framed as wrong"
+    alt = f"{len(shown)} test images classified by {setting.label}; {len(wrong)} wrong ones are framed"
     mistaken = mistakes([shown[i] for i in wrong], answers, classes)
     return Picture(png(sheet.quantize(64)), setting.label, words, alt, mistaken)
 
@@ -164,14 +164,14 @@ def sheets(report: Report) -> list[Picture]:
     for row in report.rows:
         images = torch.stack([from_picture(Image.open(io.BytesIO(data))) for data in report.examples[row.label]])
         similarity = row.samples.ssim if row.samples else None
-        words = f"SSIM {similarity.value:.3f} to uncompressed" if similarity else "what the others are compared with"
+        words = f"SSIM {similarity.value:.3f} to uncompressed" if similarity else "the reference for the others"
         alt = f"{len(images)} images generated with {row.label}, the classes in turn"
         found.append(Picture(png(contact_sheet(images, min(5, len(images)), 3)), row.label, words, alt))
     return found
 
 
 def maps(run: Run) -> tuple[str, list[Maps]]:
-    """The first compressed site, and for some images their score there and what each operator does with it."""
+    """The first compressed site, and for some images their score there and each operator's plan."""
     denoiser, attached = run.denoiser, operators(run.experiment)
     site = choose_site(denoiser, list(attached.values()), None)
     found = []
@@ -201,7 +201,7 @@ def magnified(pixels: Tensor, grid: Grid) -> Image.Image:
 
 
 def draw_score(score: Tensor, grid: Grid) -> Image.Image:
-    """The score from its lowest to its highest value: (N,) -> a picture."""
+    """The score, scaled to its range: (N,) -> an image."""
     found = score.view(*grid).cpu().numpy()
     share = (found - found.min()) / max(float(np.ptp(found)), 1e-12)
     colours = np.stack([np.interp(share, (0, 0.5, 1), SCALE[:, i]) for i in range(3)], -1)
@@ -210,7 +210,7 @@ def draw_score(score: Tensor, grid: Grid) -> Image.Image:
 
 
 def draw_plan(pixels: Tensor, plan: Plan, grid: Grid) -> Image.Image:
-    """The plan followed by the image's own patches instead of tokens; tokens that stay on their own are framed."""
+    """The plan applied to the image's own patches instead of tokens; unmerged tokens are framed."""
     side = pixels.shape[-1] // grid.width
     patches = F.pixel_unshuffle(pixels, side).flatten(1).T.expand(DRAWS, -1, -1)
     if isinstance(plan, Pooled):
@@ -230,7 +230,7 @@ def as_image(patches: Tensor, grid: Grid, side: int) -> Tensor:
 
 
 def figures(folder: Path) -> list[Picture] | None:
-    """Accuracy curves of the main comparisons whose records come with the package; None without matplotlib."""
+    """Accuracy curves of the bundled records; None without matplotlib."""
     found = []
     for record in sorted(RECORDS.glob("main-*.sqlite")):
         report = read_report(record)

@@ -16,7 +16,7 @@ SHEET = "sheet.png"
 
 
 def generate_all(request: GenerateRequest, sampling: Sampling, folder: Path, console: Console) -> Path:
-    """Write the images and a sheet of them all; -> the sheet."""
+    """Write the images and a contact sheet; -> the path of the sheet."""
     request.check()
     denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
     names = model_names(denoiser, request.names())
@@ -38,12 +38,12 @@ def generate_all(request: GenerateRequest, sampling: Sampling, folder: Path, con
 
 
 def make_room(folder: Path, count: int) -> None:
-    """The folder for images 0 to count - 1; more images of a former call would be taken for this one's."""
+    """Make the folder; images of an earlier run beyond `count` would look like this run's."""
     folder.mkdir(parents=True, exist_ok=True)
     old = sorted(path.name for path in folder.glob("[0-9]" * 5 + ".png") if int(path.stem) >= count)
     if old:
         raise ValueError(
-            f"{folder} has {len(old)} images of a former call that this one would leave there, first {old[0]}; "
-            "empty the folder or take another one"
+            f"{folder} has {len(old)} images of an earlier run that would be mixed with the new ones, first {old[0]}; "
+            "empty the folder or use another one"
         )
     (folder / SHEET).unlink(missing_ok=True)  # should this call end early, it must not seem to have ended well

@@ -1,4 +1,4 @@
-"""What the command line asks for, checked before anything heavy is imported or loaded."""
+"""Requests from the command line, checked before anything heavy is imported or loaded."""
 
 import codecs
 import hashlib
@@ -24,7 +24,7 @@ OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class CompressionOptions:
-    """The options of a command that say how to compress, as texts; torch is imported only to read those given."""
+    """The compression options of a command, as strings; torch is imported only if one is given."""
 
     operator: str | None = None
     where: str | None = None
@@ -33,23 +33,23 @@ class CompressionOptions:
     correct: bool | None = None
 
     def check(self) -> None:
-        """Raise for words that cannot be meant; no model is needed."""
+        """Raise for invalid options; no model is needed."""
         if self.groups not in (None, *GROUPS):
             raise ValueError(f"--groups must be input (rows with the same noisy input) or none, got {self.groups}")
         options = {"where": self.where, "reuse": self.reuse, "groups": self.groups, "correct": self.correct}
         given = [name for name, value in options.items() if value is not None]
         if given and self.name is None:
-            raise ValueError(f"--{given[0]} needs --operator; name the operator to attach")
+            raise ValueError(f"--{given[0]} needs --operator")
         if given or self.operator is not None:
             self.compression("input")
 
     @property
     def name(self) -> str | None:
-        """The operator to attach, or None for none."""
+        """The operator, or None for no compression."""
         return None if self.operator is None or self.operator.strip() == NONE else self.operator
 
     def compression(self, groups: str | None = None, correct: bool = False) -> "Compression | None":
-        """What is asked for, if anything; `groups` and `correct` where nothing is said of them."""
+        """The requested compression, or None; `groups` and `correct` are the defaults of the options."""
         if self.name is None:
             return None
         from bigain.compression.setting import Compression
@@ -61,7 +61,7 @@ class CompressionOptions:
 
 @dataclass(frozen=True)
 class ClassifyRequest:
-    """What to classify with, as the command line says it."""
+    """The options of `bigain classify`."""
 
     model: str = "fashion-unet"
     classes: str | None = None
@@ -86,7 +86,7 @@ class ClassifyRequest:
         check_timesteps("even" if timesteps == "informative" else timesteps, sys.maxsize)
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """All that decides the results, in one way of writing each."""
+        """Everything that decides the results, in a canonical form."""
         from bigain.classify.policies import parse_policy
 
         place, compression = locate(self.model), self.compression.compression("input", CORRECT)
@@ -108,7 +108,7 @@ class ClassifyRequest:
 
 @dataclass(frozen=True)
 class GenerateRequest:
-    """What to generate, as the command line says it."""
+    """The options of `bigain generate`."""
 
     model: str = "fashion-unet"
     prompts: tuple[str, ...] = ()
@@ -121,35 +121,35 @@ class GenerateRequest:
     def check(self) -> None:
         """Raise for words that cannot be meant."""
         if self.count < 1:
-            raise ValueError(f"count must be at least 1, got {self.count}")
+            raise ValueError(f"--count must be at least 1, got {self.count}")
         kind, names = kind_of(locate(self.model)), self.names()
         if names is None and kind is not None and kind.by_text and kind.classes is None:
-            raise ValueError("this model follows text; say what to generate with --prompt, --prompts-file or --classes")
+            raise ValueError("this model needs text; use --prompt, --prompts-file or --classes")
         found = own_classes(kind, names)
         if not found and (kind is not None or names is not None):  # otherwise known when the model is loaded
             raise ValueError("nothing to generate: the list of classes or prompts is empty")
         self.compression.check()
 
     def names(self) -> list[str] | None:
-        """Prompts or classes, from whichever option names them; None for the model's own classes."""
+        """Prompts or classes from the options; None for the model's own classes."""
         if sum(bool(option) for option in (self.prompts, self.classes, self.prompts_file)) > 1:
-            raise ValueError("give --prompt, --classes or --prompts-file, not several of them")
+            raise ValueError("use only one of --prompt, --classes and --prompts-file")
         if self.prompts_file:
             return read_names(Path(self.prompts_file))
         return list(self.prompts) or given_names(self.classes)
 
 
 def own_classes(kind: Kind | None, given: list[str] | None) -> list[str]:
-    """The given names, or the model's own; of a model that tells nothing before it is loaded none."""
+    """The given names, or the model's own; none if they are unknown before the model is loaded."""
     if given is not None:
         return given
     if kind is not None and kind.classes is None:
-        raise ValueError("this model has no classes of its own; name them with --classes")
+        raise ValueError("this model has no classes of its own; use --classes")
     return [] if kind is None or kind.classes is None else list(kind.classes)
 
 
 def model_names(denoiser: "Denoiser", given: list[str] | None) -> list[str | int]:
-    """The classes or prompts of a loaded model; where it is told numbers, not texts, numbers mean its classes."""
+    """The classes or prompts for a loaded model; a class-conditional model takes digits as label numbers."""
     names = own_classes(Kind(denoiser.by_text, getattr(denoiser, "classes", None)), given)
     return [int(name) if name.isdecimal() and not denoiser.by_text else name for name in names]
 
@@ -157,7 +157,7 @@ def model_names(denoiser: "Denoiser", given: list[str] | None) -> list[str | int
 def attached(
     denoiser: "Denoiser", options: CompressionOptions, groups: str | None = None, correct: bool = False
 ) -> AbstractContextManager[Any]:
-    """The operator that is asked for, if any, for a while; `groups` and `correct` where nothing is said of them."""
+    """The model with the requested operator inside the `with` block; `groups` and `correct` are defaults."""
     options.check()
     compression = options.compression(groups, correct)
     if compression is None:
@@ -168,7 +168,7 @@ def attached(
 
 
 def parse_timesteps(text: str) -> str | tuple[int, ...]:
-    """`125,525` -> (125, 525); words stay."""
+    """`125,525` -> (125, 525); words are unchanged."""
     parts = [part.strip() for part in text.split(",")]
     return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else text
 
@@ -181,18 +181,18 @@ def is_file(text: str) -> bool:
 
 
 def given_names(text: str | None) -> list[str] | None:
-    """Names from a comma-separated text or from a file with one a line; None where there is no text."""
+    """Names from a comma-separated string or from a file with one per line; None for None."""
     if text is None:
         return None
     if is_file(text):
         return read_names(Path(text))
     if Path(text).suffix in (".txt", ".csv"):
-        raise FileNotFoundError(f"no file {text} with names of classes, one a line")
+        raise FileNotFoundError(f"no file {text}; expected class names, one per line")
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def read_names(path: Path) -> list[str]:
-    """One name a line, in UTF-8 with or without a mark in front, whatever the line ends are."""
+    """One name per line, in UTF-8 with or without BOM, with any line endings."""
     if not is_file(str(path)):
         raise FileNotFoundError(f"no file {path}")
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""A file of classified images that grows row by row, and can be continued: CSV or JSON Lines."""
+"""Classification results as CSV or JSON Lines, written row by row, and continued after an interruption."""
 
 import csv
 import hashlib
@@ -30,7 +30,7 @@ COLUMNS = (*Result._fields, "settings")
 
 
 class CsvFormat:
-    """A header, then a row each; `top` is JSON, and a text that a spreadsheet would run begins with a '."""
+    """A header, then one row per image; `top` is JSON, and text that a spreadsheet would run begins with a '."""
 
     head = (",".join(COLUMNS) + "\n").encode()
 
@@ -42,7 +42,7 @@ class CsvFormat:
         return text.getvalue().encode(errors="surrogateescape")  # names that are not UTF-8
 
     def whole(self, data: bytes) -> int:
-        """Up to where rows are complete: a line end within quotes does not end a row."""
+        """The length of the complete rows: a newline within quotes does not end a row."""
         end, quotes, start = 0, 0, 0
         while (line_end := data.find(b"\n", start)) >= 0:
             quotes += data.count(b'"', start, line_end)
@@ -53,7 +53,7 @@ class CsvFormat:
     def rows(self, data: bytes) -> Iterator[dict[str, Any]]:
         for row in csv.DictReader(io.StringIO(data.decode(errors="surrogateescape"), newline="")):
             if None in row or None in row.values():
-                raise ValueError(f"a row has more or fewer than {len(COLUMNS)} cells")
+                raise ValueError(f"a row must have {len(COLUMNS)} cells")
             texts = {key: from_csv_cell(row[key]) for key in ("path", "label", "truth")}
             numbers = {key: float(row[key]) for key in ("probability", "margin", "margin_error")}
             counted = {"evaluations": int(row["evaluations"]), "top": json.loads(row["top"])}
@@ -61,7 +61,7 @@ class CsvFormat:
 
 
 class JsonLines:
-    """One object a line; null for what is not a finite number."""
+    """One object per line; null for NaN and infinity."""
 
     head = b""
 
@@ -83,7 +83,7 @@ FORMATS: dict[str, CsvFormat | JsonLines] = {".csv": CsvFormat(), ".jsonl": Json
 
 
 class Kept(NamedTuple):
-    """What a file holds already: results by the real path of their image, and how many bytes of it are whole rows."""
+    """The content of an existing file: results by the real path of their image, and the length of its complete rows."""
 
     results: dict[str, Result]
     length: int
@@ -96,26 +96,26 @@ def format_of(path: Path) -> CsvFormat | JsonLines:
 
 
 def settings_key(settings: dict[str, Any]) -> str:
-    """A short hash of all that decides the results."""
+    """A short hash of everything that decides the results."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def check_new(path: Path) -> None:
-    """A file that can be begun: not there, empty, or a mere header."""
+    """Check that a file does not exist, is empty, or has only a header."""
     form = format_of(path)
     if path.exists() and path.read_bytes()[: len(form.head) + 1] not in (b"", form.head):
-        raise ValueError(f"{path} is there already; continue it with --resume, or give another file")
+        raise ValueError(f"{path} already exists; continue it with --resume, or use another file")
 
 
 def read_kept(path: Path, settings: str) -> Kept:
-    """The results in a file that the same settings made; half a row at its end, left by a killed process, is no row."""
+    """The results in a file written with the same settings; an incomplete last row, left by a kill, is dropped."""
     form = format_of(path)
     data = path.read_bytes() if path.exists() else b""
     length = form.whole(data)
     if not length:
         return check_half(path, data, form.head)
     if not data.startswith(form.head):
-        raise foreign(path, "its first line is another one")
+        raise foreign(path, "its first line differs")
     try:
         rows = [(row["settings"], as_result(row)) for row in form.rows(data[:length])]
     except (ValueError, KeyError, TypeError, csv.Error) as error:
@@ -123,8 +123,8 @@ def read_kept(path: Path, settings: str) -> Kept:
     for other, _ in rows:
         if other != settings:
             raise ValueError(
-                f"{path} was made with other settings ({other}, now {settings}): another model, weights, classes, "
-                "operator, policy, seed or --top; repeat the former ones, or give another file"
+                f"{path} was written with other settings ({other}, now {settings}): model, weights, classes, operator, "
+                "policy, seed or --top differ; use the same settings, or another file"
             )
     check_here(path, [result.path for _, result in rows])
     return Kept({os.path.realpath(result.path): result for _, result in rows}, length)
@@ -136,29 +136,29 @@ def as_result(row: dict[str, Any]) -> Result:
 
 
 def check_half(path: Path, data: bytes, head: bytes) -> Kept:
-    """Nothing but the first part of a row, or of the header."""
+    """Accept the beginning of a row or of the header, and nothing else."""
     begun = head.startswith(data) if head else data.startswith(b"{") or not data
     if not begun:
-        raise foreign(path, "it has no whole line")
+        raise foreign(path, "it has no complete line")
     return Kept({}, 0)
 
 
 def foreign(path: Path, reason: str) -> ValueError:
-    return ValueError(f"{path} is not a file that `bigain classify --out` wrote ({reason}); give another file")
+    return ValueError(f"{path} was not written by `bigain classify --out` ({reason}); use another file")
 
 
 def check_here(path: Path, names: Sequence[str]) -> None:
-    """Relative paths mean something only where the first command was given."""
+    """Relative paths only work in the folder of the first run."""
     relative = [name for name in names if not os.path.isabs(name)]
     if relative and not any(os.path.exists(name) for name in relative):
         raise ValueError(
-            f"{path} names images relative to another folder, first {relative[0]}; start again in the folder where "
-            "it was made"
+            f"{path} has image paths relative to another folder, first {relative[0]}; run the command in the folder "
+            "of the first run"
         )
 
 
 class Growing:
-    """The file, open for more rows. A row is handed to the system in one chunk, or taken back if it does not fit."""
+    """The file, open for more rows. A row that cannot be written completely is removed again."""
 
     def __init__(self, path: Path, settings: str, length: int) -> None:
         self.form, self.settings = format_of(path), settings

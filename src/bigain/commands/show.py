@@ -22,7 +22,7 @@ from bigain.tokens.scores import laplacian_l1
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NOTHING = "gated_merge(ratio=0)"  # attached, it tells of a site without changing it
+NOTHING = "gated_merge(ratio=0)"  # attached, it lets a site be observed without changing it
 
 
 @styled
@@ -39,8 +39,8 @@ def show(
 ) -> "Figure":
     """The image, its Laplacian score at a site (mean over noise draws), and each operator's plan for the first draw.
 
-    Operators are attached where `bigain.compress` attaches them by default, one after the other; `site` is the name of
-    an attention, the first that is compressed by default. Without a label the model is told nothing of the image.
+    Operators are attached to the default sites of `bigain.compress`, one after the other. `site` is the name of an
+    attention, by default the first compressed one. Without a label the model runs unconditionally.
     """
     check_request(denoiser, operators, t, draws)
     chosen = choose_site(denoiser, operators, site)
@@ -53,9 +53,10 @@ def show(
 
     across = min(4, 2 + len(operators))
     down = -(-(2 + len(operators)) // across)
-    told = "no label" if label is None else f"label {label}"
-    words = f"{chosen.name} ({chosen.part}, level {chosen.downsample}), t = {t}, {told}, seed {seed}. {legend(views)}"
-    figure = new_figure(2.6 * across, 0.9 + 2.65 * down, f"What happens to the tokens of {named(image)}", words)
+    condition = "no label" if label is None else f"label {label}"
+    place = f"{chosen.name} ({chosen.part}, downsample {chosen.downsample})"
+    words = f"{place}, t = {t}, {condition}, seed {seed}. {legend(views)}"
+    figure = new_figure(2.6 * across, 0.9 + 2.65 * down, f"What operators do to the tokens of {named(image)}", words)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes in panels:
         axes.set_axis_off()
@@ -70,7 +71,7 @@ def show(
 
 def check_request(denoiser: Denoiser, operators: Sequence[str], t: int, draws: int) -> None:
     if isinstance(operators, str) or not operators:
-        raise ValueError(f"operators must be a list of one operator or more, got {operators!r}")
+        raise ValueError(f"operators must be a list of at least one operator, got {operators!r}")
     steps = denoiser.schedule.num_train_timesteps
     if whole(t) is None or not 0 <= t < steps:
         raise ValueError(f"t must be a timestep from 0 (an image) to {steps - 1} (noise), got {t!r}")
@@ -82,9 +83,7 @@ def choose_site(denoiser: Denoiser, operators: Sequence[str], name: str | None) 
     """The site of that name, or the first that is compressed by default; all operators must act there."""
     network = denoiser.network
     if site_hooks(network):
-        raise ValueError(
-            "the model is already compressed; call bigain.restore(model) first, operators are attached here"
-        )
+        raise ValueError("the model is already compressed; call bigain.restore(model) first")
     everywhere = {site.name: site for site in family_of(network).sites(network)}
     if name is not None and name not in everywhere:
         raise ValueError(f"no site {name!r} in {type(network).__name__}. Available:\n" + listed(everywhere))
@@ -96,7 +95,7 @@ def choose_site(denoiser: Denoiser, operators: Sequence[str], name: str | None) 
 
 
 def acting(operator: str) -> str:
-    """An operator that can be attached: of "none" one that changes nothing."""
+    """An operator that can be attached: for "none" one that changes nothing."""
     return NOTHING if operator.strip() == "none" else operator
 
 
@@ -107,7 +106,7 @@ def listed(names: Any) -> str:
 def noisy_pass(
     denoiser: Denoiser, pixels: Tensor, label: str | int | None, t: int, noise: Tensor
 ) -> Callable[[], Tensor]:
-    """A forward pass for the image under each noise, to be run whenever it is called: (c, s, s), (B, C, H, W)."""
+    """A function that runs a forward pass for the image with each noise: (c, s, s), (B, C, H, W)."""
     latents = denoiser.encode(pixels[None]).expand(noise.shape)
     noise = noise.to(latents.device)
     times = torch.full((len(noise),), t, device=latents.device)
@@ -119,14 +118,14 @@ def noisy_pass(
 
 
 def look(denoiser: Denoiser, text: str, site: Site, forward: Callable[[], Any], *, everywhere: bool) -> SiteEvent:
-    """One forward pass with an operator, everywhere or at one site, seen from that site."""
+    """One forward pass with an operator, everywhere or at one site, as observed at that site."""
     events: list[SiteEvent] = []
 
     def observe(event: SiteEvent) -> None:
         if event.step == "merged" and event.site.name == site.name:
             events.append(event)
 
-    where = None if everywhere else Where(only=lambda other: other.name == site.name, module=("self", "cross", "mlp"))
+    where = None if everywhere else Where(only=lambda other: other.name == site.name, module=site.kind)
     with compress(denoiser, acting(text), where=where) as handle, handle.observed(observe):
         forward()
     return events[0]

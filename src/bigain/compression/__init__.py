@@ -1,4 +1,4 @@
-"""Attach an operator to a model, and take it off again without a trace."""
+"""Attach an operator to a model, and remove it without a trace."""
 
 import sys
 import threading
@@ -33,7 +33,7 @@ class Handle:
 
     @property
     def compression(self) -> Compression:
-        """What is attached."""
+        """The operator with its sites and options."""
         return self._attachment.compression
 
     @property
@@ -49,13 +49,13 @@ class Handle:
         self.remove()
 
     def remove(self) -> None:
-        """Take this operator off; what else is attached stays. Calling it again does nothing."""
+        """Remove this operator; others stay attached. Calling it again does nothing."""
         with LOCK:
             detach(self._model, [self._attachment])
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The uncompressed model for a while."""
+        """Run the model uncompressed inside the `with` block."""
         before = self._attachment.active
         self._attachment.switch(on=False)
         try:
@@ -65,7 +65,7 @@ class Handle:
 
     @contextmanager
     def observed(self, observer: Observer) -> Iterator[None]:
-        """For a while, call `observer` with a `SiteEvent` at each step of each compressed site, in eager mode."""
+        """Inside the `with` block, call `observer` with a `SiteEvent` at each step of each site; eager mode only."""
         before = self._attachment.observers
         self._attachment.observers = (*before, observer)
         try:
@@ -74,14 +74,14 @@ class Handle:
             self._attachment.observers = before
 
     def reset(self, start: int = 0) -> None:
-        """Restart the random patterns, as if just attached, or as if `start` passes had gone before.
+        """Restart the random patterns, as if just attached, or as after `start` passes.
 
         Passes are counted per model, so all stochastic operators on it restart.
         """
         self._attachment.probe.count.fill_(start)
 
     def status(self) -> Status:
-        """One row for each site: tokens and FLOPs before and after, for one sample of the last call."""
+        """One row per site: tokens and FLOPs before and after, for one sample of the last call."""
         rows: list[SiteStatus] = []
         for hook in self._hooks:
             site = replace(hook.site, module=self._model.get_submodule(hook.site.name))
@@ -102,17 +102,24 @@ def compress(
     groups: Groups = None,
     correct: bool = False,
 ) -> Handle:
-    """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator, or with "none".
+    """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator.
 
-    `where` chooses the sites (by default the self-attentions of the finest grid of a U-Net, of the first 12 of 28
-    blocks of a DiT): a `Where`, text such as `part="down"`, or a function of a `Site`, asked about self-attentions.
-    `reuse="stage"` plans once in each stage of a forward pass. `groups=g` lets g consecutive rows of a batch share one
-    plan, `groups="cfg"` rows i and i + B/2, which are the two halves of classifier-free guidance, and
-    `groups="input"` rows with the same noisy input: the classes of a trial, the two halves in `bigain generate` (other
-    callers say so with `models.rows.same_input`; rows of which nothing is said have each their own plan).
-    `correct=True` takes the error that compression makes on the mean row of a group out of all its rows: next to all
-    decisions of a classifier stay as they were, for one dense and one compressed row more a group. All of it together
-    is one object, `Compression(operator, where, reuse, groups, correct)`, which may be given instead.
+    `operator` is an instance, a string such as "gated_merge(ratio=0.7)", or "none". A `Compression` holds all five
+    arguments and may be passed instead.
+
+    `where` chooses the sites: a `Where`, a string such as "part='down'", or a function that filters self-attentions
+    by `Site`. The default is the self-attentions of the finest grid of a U-Net, or of the first 12 of 28 blocks of a
+    DiT.
+
+    `reuse="stage"` plans once per stage of a forward pass, not once per block.
+
+    `groups` says which rows of a batch share a plan. An int g means g consecutive rows. "cfg" means rows i and
+    i + B/2, the two halves of classifier-free guidance. "input" means rows with the same noisy input: the classes of a
+    trial in `DiffusionClassifier`, the two halves of guidance in `bigain.generate`. Other callers declare such rows
+    with `models.rows.same_input`; undeclared rows do not share.
+
+    `correct=True` removes the error that compression makes on the mean row of a group from all of its rows. A
+    classifier then keeps nearly all of its decisions, at the cost of one dense and one compressed row per group.
     """
     model = find_model(model_or_pipeline)
     family = family_of(model)
@@ -150,7 +157,9 @@ def as_compression(
     options = {"where": where, "reuse": reuse, "groups": groups, "correct": correct or None}
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise TypeError(f"{given[0]}= must be part of the Compression, got both; use dataclasses.replace to change it")
+        raise TypeError(
+            f"{given[0]} must be set in the Compression, got both; use dataclasses.replace(compression, {given[0]}=…)"
+        )
     return operator
 
 
@@ -170,7 +179,7 @@ def restore(model_or_pipeline: Any) -> None:
 
 
 def check_kinds(operator: Operator, chosen: list[Site]) -> None:
-    """Key-value operators leave the queries alone, so they have nothing to do outside self-attention."""
+    """Key-value operators act on self-attention only, because they do not change the queries."""
     others = [site.name for site in chosen if site.kind != "self"]
     if others and not operator.reduces_queries:
         raise ValueError(f"{spec(operator)} acts on the keys of self-attention; it cannot act on {others[0]}")
@@ -187,8 +196,9 @@ def check_free(model: nn.Module, chosen: list[Site]) -> None:
 
 
 def forget_compiled() -> None:
-    """A graph compiled before, of the model or of a part of it, would run without the new hooks: Dynamo does not look
-    at hooks again. Nothing tells which graphs hold which modules, so all are made anew when they next run.
+    """Make Dynamo compile again: it does not check hooks, so earlier graphs would run without the new ones.
+
+    Nothing says which graphs hold which modules, so all of them are compiled again on their next run.
     """
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()

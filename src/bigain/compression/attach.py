@@ -1,4 +1,4 @@
-"""Hooks on a model: put on, found again, taken off as soon as no pass needs them."""
+"""Hooks on a model: attached, found again, and removed as soon as no pass needs them."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -26,12 +26,12 @@ def all_site_hooks(model: nn.Module) -> list[SiteHook]:
 
 
 def site_hooks(model: nn.Module) -> list[SiteHook]:
-    """Those of the sites that something is attached to."""
+    """Hooks of the sites with something attached."""
     return [hook for hook in all_site_hooks(model) if hook.attachment is not None]
 
 
 def attach(model: nn.Module, sites: list[Site], chosen: list[Site], attachment: Attachment) -> list[SiteHook]:
-    """Put an attachment on its sites: -> their hooks. All sites of their kinds get hooks, see `SiteHook`."""
+    """Attach to the chosen sites and return their hooks. All sites of these kinds get hooks, see `SiteHook`."""
     known = {hook.site.name: hook for hook in all_site_hooks(model)}
     kinds = {site.kind for site in chosen}
     for site in sites:
@@ -45,7 +45,7 @@ def attach(model: nn.Module, sites: list[Site], chosen: list[Site], attachment: 
 
 
 def detach(model: nn.Module, attachments: Collection[Attachment]) -> None:
-    """Switch attachments off, and take their hooks from the modules as soon as no pass needs them."""
+    """Switch attachments off, and remove their hooks as soon as no pass needs them."""
     for attachment in attachments:
         attachment.switch(on=False)  # a compiled graph guards on this, not on the hooks
         attachment.removed = True
@@ -55,7 +55,7 @@ def detach(model: nn.Module, attachments: Collection[Attachment]) -> None:
 
 
 def sweep(model: nn.Module) -> None:
-    """Forget what was removed; with the last of it all hooks go."""
+    """Drop removed attachments; with the last one all hooks go."""
     hooks = all_site_hooks(model)
     for hook in hooks:
         hook.attachments = tuple(attachment for attachment in hook.attachments if not attachment.removed)

@@ -20,9 +20,9 @@ from bigain.tokens.plans import Plan, expand_plan
 
 
 class SiteEvent(NamedTuple):
-    """A step of a compressed site, told to observers.
+    """One step at a compressed site, for observers.
 
-    `step` is "begin", then "planned", then "merged" (the module runs next), "computed" and "unmerged".
+    `step` is "begin", "planned", "merged" (the module runs next), "computed" and "unmerged", in this order.
     """
 
     step: str
@@ -36,7 +36,7 @@ Observer = Callable[[SiteEvent], None]
 
 
 class Attachment:
-    """One call of `compress`: its setting, whether it is switched on, and who observes it."""
+    """One call of `compress`: its setting, whether it is on, and its observers."""
 
     def __init__(self, compression: Compression, probe: Probe, key: str) -> None:
         self.compression = compression
@@ -56,13 +56,13 @@ class Attachment:
         return self.key in self.probe.active
 
     def switch(self, on: bool) -> None:
-        """For passes that begin from now on; once it is removed, another one may have its key."""
+        """Takes effect for passes that begin later; once removed, another attachment may have its key."""
         if not self.removed:
             self.probe.switch(self.key, on)
 
     @torch.no_grad()
     def plan(self, hook: Any, block: BlockCall, x: Tensor) -> tuple[Plan, bool]:
-        """The plan for a site, and whether it had to be made: one for each block, or each stage with reuse."""
+        """The plan for a site, and whether it was just made: one per block, or per stage with reuse."""
         plans, key = block.stage_plans if self.reuse == "stage" else block.plans, self.key
         if key in plans:
             return plans[key], False
@@ -82,7 +82,7 @@ class Attachment:
         return plans[key], made
 
     def tokens(self, block: BlockCall, x: Tensor) -> Tensor:
-        """What plans are made from: the block's input, or the module's own."""
+        """The tokens that plans are made from: the block's input, or the module's own."""
         return block.x if self.probe.family.metric == "block" else x
 
     def notify(self, step: str, hook: Any, block: BlockCall, x: Tensor, plan: Plan | None) -> None:
@@ -90,7 +90,7 @@ class Attachment:
             observer(SiteEvent(step, hook.site, block.grid, self.tokens(block, x), plan))
 
     def call(self, hook: Any, block: BlockCall, rows: int) -> Call:
-        """What the operator is told; for one that draws, keys of the inputs or else the number of the pass."""
+        """The operator's `Call`; a stochastic one gets the keys of the inputs, or the number of the pass."""
         state, row_groups = block.state, block.state.row_groups
         key, member = hook.zero, arange(rows, hook.zero.device)
         if self.operator.stochastic and row_groups is not None and row_groups.keys is not None:
@@ -107,15 +107,15 @@ class Attachment:
         if self.groups == "input":
             if state.row_groups is not None and state.row_groups.rows.shape[0] != x.shape[0]:
                 expected = len(state.row_groups.rows)
-                raise RuntimeError(f"same_input was told of {expected} rows, but the batch has {len(x)}")
+                raise RuntimeError(f"same_input declares {expected} rows, but the batch has {len(x)}")
             if state.row_groups is None and x.shape[0] > 1:
-                self._warn_of_strangers()
+                self._warn_undeclared()
             return state.row_groups
         size = 2 if self.groups == "cfg" else self.groups
         if x.shape[0] % size:
-            why = "; does the pipeline run without guidance (guidance_scale of 1, guess mode)? Leave groups out then"
+            why = "; without guidance (guidance_scale=1, guess mode) leave groups out"
             raise ValueError(
-                f"groups={self.groups!r} needs a batch of a multiple of {size} rows, got {len(x)}"
+                f"groups={self.groups!r} needs a batch size divisible by {size}, got {len(x)}"
                 + (why if self.groups == "cfg" else "")
             )
         number = arange(x.shape[0], x.device)
@@ -123,7 +123,7 @@ class Attachment:
         return RowGroups(number % count if self.groups == "cfg" else number // size, count)
 
     def weigh(self, before: int, after: int, means: float) -> None:
-        """Once, in eager mode: warn where a correction costs more than compression saves, from FLOPs of one row."""
+        """Warn once, in eager mode, if a correction costs more than compression saves: FLOPs of one row."""
         if self.weighed or not means or torch.compiler.is_compiling():
             return
         self.weighed = True
@@ -133,19 +133,19 @@ class Attachment:
             saves = f"{spec(self.operator)} saves with groups of {round(1 / means)} rows"
             warnings.warn(f"correct=True costs more than {saves}; {advice}", stacklevel=2)
 
-    def _warn_of_strangers(self) -> None:
-        """Once: nothing is shared where nobody says which rows share an input, as in a pipeline of diffusers."""
+    def _warn_undeclared(self) -> None:
+        """Warn once: nothing is shared where no caller declares rows, as in a diffusers pipeline."""
         if not self.warned and not torch.compiler.is_compiling():
             self.warned = True
             warnings.warn(
-                'groups="input" shares no plan here: only `DiffusionClassifier` and `bigain.generate` say which rows '
-                'have the same noisy input. For the two halves of a pipeline\'s guidance take groups="cfg"',
+                'groups="input" shares no plan here: only `DiffusionClassifier` and `bigain.generate` declare rows '
+                'with the same noisy input. For a pipeline with guidance use groups="cfg"',
                 stacklevel=2,
             )
 
 
 def group_call(call: Call, row_groups: RowGroups) -> Call:
-    """What the operator is told of groups: drawn patterns depend on the first of a group's rows."""
+    """The operator's `Call` for groups: random patterns depend on the first row of a group."""
 
     def first(values: Tensor) -> Tensor:
         return values.new_zeros(row_groups.inputs).scatter_reduce(

@@ -31,8 +31,8 @@ class SiteTrace(NamedTuple):
 class SiteHook:
     """The two hooks of one site: merge the tokens before, unmerge them after.
 
-    `attachments` are all that act here, of which a pass has at most one switched on; there may be none, since compilers
-    would otherwise take the site for another one's copy.
+    `attachments` are all that act here; a pass has at most one of them on. There may be none: without hooks, compilers
+    would treat the site as a copy of another one.
     """
 
     def __init__(self, site: Site, probe: Probe) -> None:
@@ -133,15 +133,13 @@ class SiteHook:
         if x.shape[:2] != block.x.shape[:2]:
             raise RuntimeError(
                 f"{self.site.name} got {tuple(x.shape[:2])} rows and tokens of its block's {tuple(block.x.shape[:2])}; "
-                "a part of them (chunked feed-forward) cannot be compressed: switch chunking off, or leave the module "
-                "out with where="
+                "chunked feed-forward cannot be compressed: switch chunking off, or leave the module out with where="
             )
 
     def _check_cross(self, kwargs: dict[str, Any], shorter: bool) -> None:
         if kwargs.get("ip_adapter_masks") is not None and shorter:
             raise ValueError(
-                f"{self.site.name} was given masks of an IP-Adapter, which merged tokens cannot follow; leave "
-                '"cross" out of where\'s module='
+                f'{self.site.name} got IP-Adapter masks, which do not fit merged tokens; leave "cross" out of module='
             )
 
     def _self_attention(
@@ -149,7 +147,7 @@ class SiteHook:
     ) -> dict[str, Any]:
         """The arguments that give self-attention other keys, or weights for them."""
         if kwargs.get("attention_mask") is not None:
-            raise ValueError(f"{self.site.name} was given an attention mask, which compressed tokens cannot follow")
+            raise ValueError(f"{self.site.name} got an attention mask, which does not fit compressed tokens")
         if context is not None or bias is not None:
             check_processor(self.site.name, module)
         new: dict[str, Any] = {}
@@ -192,11 +190,11 @@ def correctable_text(name: str, kwargs: dict[str, Any]) -> Tensor:
 
 
 def check_processor(name: str, attention: Any) -> None:
-    """Perturbed-attention guidance computes self-attention by itself, whatever it is handed as keys or as a mask."""
+    """Perturbed-attention guidance computes self-attention itself and ignores keys and masks passed to it."""
     if type(attention.processor).__name__.startswith("PAG"):
         raise ValueError(
-            f"{name} runs perturbed-attention guidance, which takes neither other keys nor weights; there take an "
-            "operator that merges, without weighted=True, or leave the layer out with where="
+            f"{name} runs perturbed-attention guidance, which supports neither key-value operators nor weighted=True; "
+            "use another operator, or leave the layer out with where="
         )
 
 

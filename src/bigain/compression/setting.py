@@ -1,4 +1,4 @@
-"""One way to compress a model, as an object that travels everywhere: to `compress`, into experiments and records."""
+"""A compression setting as one object, for `compress`, experiments and records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ Sites = Where | Callable[[Site], bool] | str | None
 
 @dataclass(frozen=True)
 class Compression:
-    """An operator, the sites it acts on, and which plans are shared; see `compress` for the arguments.
+    """An operator, its sites, and which plans are shared: the arguments of `compress` as one object.
 
-    Texts are read: `Compression("gated_merge(ratio=0.7)", where="part='down'")`.
+    Strings are parsed: `Compression("gated_merge(ratio=0.7)", where="part='down'")`.
     """
 
-    operator: Any  # an Operator; its text may be given
-    where: Any = None  # a Where; text or a function of a Site may be given
+    operator: Any  # an Operator, or a string that is parsed
+    where: Any = None  # a Where, a string that is parsed, or a function of a Site
     reuse: Literal["stage"] | None = None
     groups: Groups = None
     correct: bool = False
@@ -42,7 +42,7 @@ class Compression:
         return " ".join([spec(self.operator), *(f"{name}={value!r}" for name, value in shown if value is not None)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, from which `Compression(**values)` makes an equal one."""
+        """Plain values for JSON; `Compression(**values)` is equal."""
         return {
             "operator": spec(self.operator),
             "where": self.where.spec(),
@@ -52,7 +52,7 @@ class Compression:
         }
 
     def identity(self) -> dict[str, Any]:
-        """The same with all parameters of the operator written out, so that a changed default is a change."""
+        """The same with all parameters of the operator, so that a changed default counts as a change."""
         return self.as_dict() | {"operator": repr(self.operator)}
 
 
@@ -70,7 +70,7 @@ def as_where(where: Sites) -> Where:
         return parse_where(where)
     if callable(where) and not isinstance(where, type):
         return Where(only=where)
-    raise TypeError(f"where must be a Where, a function of a Site or text, got {where!r}")
+    raise TypeError(f"where must be a Where, a function of a Site or a string, got {where!r}")
 
 
 def check_reuse(reuse: object) -> None:
@@ -79,12 +79,12 @@ def check_reuse(reuse: object) -> None:
 
 
 def as_groups(groups: Any) -> Groups:
-    """A number of rows as an int; words as they are."""
+    """Rows per group as an int; words unchanged."""
     if groups is None or (isinstance(groups, str) and groups in ("cfg", "input")):
         return groups  # type: ignore[return-value]
     rows = whole(groups)
     if rows is None or rows < 1:
-        raise ValueError(f'groups must be None, a number of rows of at least 1, "cfg" or "input", got {groups!r}')
+        raise ValueError(f'groups must be None, an int of at least 1, "cfg" or "input", got {groups!r}')
     return rows
 
 

@@ -11,7 +11,7 @@ from bigain.tokens.grid import Grid
 
 
 class SiteStatus(NamedTuple):
-    """One site, for one sample of the last call; numbers are 0 where it has not run."""
+    """One site, for one sample of the last call; numbers are 0 if it has not run."""
 
     name: str
     grid: Grid | None
@@ -24,7 +24,7 @@ class SiteStatus(NamedTuple):
 
 
 class Status(list[SiteStatus]):
-    """Rows for programs; printed, a table for people."""
+    """One `SiteStatus` per site; printed, a table."""
 
     @property
     def flops_before(self) -> int:

@@ -1,4 +1,4 @@
-"""Labelled images held in memory, as training wants them."""
+"""Labelled images in memory, for training."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

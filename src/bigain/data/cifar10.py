@@ -33,7 +33,7 @@ def load_cifar10(root: str | None = None, split: str = "test") -> Dataset:
 
 
 def cifar10(split: str, root: str | Path | None = None) -> LabelledImages:
-    """The whole split (train or test) in the official order, from `root`, $BIGAIN_CIFAR10 or one of the usual places.
+    """The whole split (train or test) in the official order, from `root`, $BIGAIN_CIFAR10 or a default folder.
 
     Images are (N, 32, 32, 3).
     """
@@ -48,7 +48,7 @@ def cifar10(split: str, root: str | Path | None = None) -> LabelledImages:
     )
     images, labels = read_binaries(files) if files[0].suffix == ".bin" else read_sheets(files[:-1], files[-1])
     if labels.size and labels.max() >= len(CLASSES):
-        raise ValueError(f"{files[0].parent}: the label {labels.max()} in the {split} split; CIFAR-10 has 0 to 9")
+        raise ValueError(f"{files[0].parent}: labels must be 0 to 9, got {labels.max()} in the {split} split")
     return LabelledImages(images, labels.astype(np.int64), CLASSES)
 
 
@@ -57,7 +57,7 @@ def read_binaries(files: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     for path in files:
         size = path.stat().st_size
         if size % RECORD:
-            raise ValueError(f"{path} has {size} bytes, not whole records of {RECORD}; copy it again")
+            raise ValueError(f"{path} has {size} bytes, not a multiple of {RECORD}; download it again")
     records = np.concatenate([np.fromfile(path, np.uint8).reshape(-1, RECORD) for path in files])
     planes = records[:, 1:].reshape(-1, 3, SIDE, SIDE)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), records[:, 0]
@@ -71,14 +71,14 @@ def read_sheets(files: list[Path], answers: Path) -> tuple[np.ndarray, np.ndarra
             with Image.open(path) as sheet:
                 pixels = np.asarray(sheet.convert("RGB"))
         except (UnidentifiedImageError, OSError, SyntaxError) as error:
-            raise ValueError(f"cannot read {path}: {error}; copy it again") from error
+            raise ValueError(f"cannot read {path}: {error}; download it again") from error
         if pixels.shape[1] != SIDE * SIDE:
-            raise ValueError(f"{path} is {pixels.shape[1]} pixels wide; a sheet has one image of 1024 pixels a row")
+            raise ValueError(f"{path} must be 1024 pixels wide, one image per row, got {pixels.shape[1]}")
         parts.append(pixels.reshape(-1, SIDE, SIDE, 3))
     try:
         labels = np.array(json.loads(answers.read_text()), dtype=np.int64)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{answers} is not a JSON list of labels: {error}; copy it again") from error
+        raise ValueError(f"{answers} is not a JSON list of labels: {error}; download it again") from error
     images = np.concatenate(parts)
     if len(images) != len(labels):
         raise ValueError(f"{len(images)} images in the sheets but {len(labels)} labels in {answers}")

@@ -1,4 +1,4 @@
-"""COCO-2017 from the official images and annotations: several labels and captions an image."""
+"""COCO-2017 from the official images and annotations: several labels and captions per image."""
 
 import json
 from collections import defaultdict
@@ -20,14 +20,14 @@ HOME = Home(
 
 @DATASETS.register("coco")
 def load_coco(root: str | None = None, split: str = "val", unlabelled: bool = False) -> Dataset:
-    """COCO-2017, 80 kinds of objects, with captions, from the official files (split: val or train).
+    """COCO-2017, 80 object classes, with captions, from the official files (split: val or train).
 
-    Images without any labelled object cannot be classified and are left out; `unlabelled=True` keeps them, for
-    generation from captions.
+    Images without labels cannot be classified and are left out; `unlabelled=True` keeps them, for generation from
+    captions.
     """
     check_split(HOME.title, split, ("val", "train"))
     files = [f"annotations/{what}_{split}2017.json" for what in ("instances", "captions")]
-    folder, instances, told = HOME.find(root, [f"{split}2017", *files])
+    folder, instances, captions_file = HOME.find(root, [f"{split}2017", *files])
     found = read_json(
         instances,
         images=("id", "file_name"),
@@ -39,10 +39,10 @@ def load_coco(root: str | None = None, split: str = "val", unlabelled: bool = Fa
     labels: dict[int, set[int]] = defaultdict(set)
     for annotation in found["annotations"]:
         if annotation["category_id"] not in label:
-            raise ValueError(f"{instances}: an annotation of category {annotation['category_id']}, which is not listed")
+            raise ValueError(f"{instances}: an annotation has the unknown category {annotation['category_id']}")
         labels[annotation["image_id"]].add(label[annotation["category_id"]])
     captions: dict[int, list[str]] = defaultdict(list)
-    for annotation in read_json(told, annotations=("image_id", "caption"))["annotations"]:
+    for annotation in read_json(captions_file, annotations=("image_id", "caption"))["annotations"]:
         captions[annotation["image_id"]].append(annotation["caption"].strip())
     images = sorted(found["images"], key=lambda image: image["id"])
     kept = [image for image in images if unlabelled or image["id"] in labels]
@@ -52,7 +52,7 @@ def load_coco(root: str | None = None, split: str = "val", unlabelled: bool = Fa
         for path, image in zip(paths, kept, strict=True)
     )
     out = len(images) - len(kept)
-    note = f"{out} images without any label are left out, unlabelled=True keeps them" if out else ""
+    note = f"{out} images without labels are left out; unlabelled=True keeps them" if out else ""
     return Dataset("coco", split, tuple(kind["name"] for kind in kinds), examples, multilabel=True, note=note)
 
 
@@ -65,5 +65,7 @@ def read_json(path: Path, **lists: tuple[str, ...]) -> Any:
     for name, keys in lists.items():
         members = found.get(name) if isinstance(found, dict) else None
         if not isinstance(members, list) or not all(isinstance(m, dict) and m.keys() >= set(keys) for m in members):
-            raise ValueError(f"{path} is not an official file: expected {name}, a list with {', '.join(keys)} each")
+            raise ValueError(
+                f"{path} is not an official COCO file: expected {name}, a list of objects with {', '.join(keys)}"
+            )
     return found

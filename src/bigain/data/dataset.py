@@ -14,7 +14,7 @@ PROMPT = "a photo of a {}"
 
 
 class Example(NamedTuple):
-    """One image with its labels; the name is unique in its dataset and stays, so that records can use it as key."""
+    """One image with its labels; its name is unique and stable, so that records can use it as a key."""
 
     name: str
     image: Any  # a path, a PIL image or a uint8 array
@@ -24,7 +24,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LazyExamples(Sequence[Example]):
-    """Examples whose images are read one by one, when they are asked for."""
+    """Examples whose images are read one by one, on access."""
 
     names: Sequence[str]
     labels: Sequence[tuple[int, ...]]
@@ -64,7 +64,7 @@ class Dataset:
     def __post_init__(self) -> None:
         if self.prompts.count("{}") != 1:
             raise ValueError(
-                f'prompts must be a text with one {{}} for the class, such as "{PROMPT}", got {self.prompts!r}'
+                f'prompts must be a string with one {{}} for the class, such as "{PROMPT}", got {self.prompts!r}'
             )
         if self.numbers is not None and len(self.numbers) != len(self.classes):
             raise ValueError(f"{self.name}: {len(self.classes)} classes but {len(self.numbers)} label numbers")
@@ -83,14 +83,14 @@ class Dataset:
         return len(self.examples)
 
     def subset(self, n: int, seed: int = 0) -> "Dataset":
-        """The first n examples of one seeded order, so that a smaller subset begins a larger one of the same seed.
+        """The first n examples of a seeded order, so a smaller subset is the start of a larger one.
 
-        With one label an image, classes come equally often, as far as they have images. The order depends on the
-        names alone, not on the machine or on library versions.
+        With one label per image, the classes are balanced as far as possible. The order depends on the names only,
+        not on the machine or on library versions.
         """
         number, seed = whole(n), check_seed(seed)
         if number is None or not 1 <= number <= len(self):
-            raise ValueError(f"n must be from 1 to {len(self)}, the images of {self.name} {self.split}, got {n!r}")
+            raise ValueError(f"n must be from 1 to {len(self)}, the size of {self.name} {self.split}, got {n!r}")
         names, labels = columns(self.examples)
         places = seeded_order(names, seed)
         if not self.multilabel:
@@ -103,21 +103,25 @@ class Dataset:
         return columns(self.examples)[0]
 
     def without(self, names: Collection[str]) -> "Dataset":
-        """All examples but those of these names."""
+        """All examples except those with these names."""
         left_out = set(names)
         places = [i for i, name in enumerate(self.names) if name not in left_out]
         return replace(self, examples=pick(self.examples, places))
 
     def identity(self) -> dict[str, Any]:
-        """What tells it from the same dataset with other images: how many, and a hash of names and labels."""
+        """The number of images and a hash of their names and labels, which identify this version of the dataset."""
         names, labels = columns(self.examples)
-        told = json.dumps([self.classes, sorted(zip(names, labels, strict=True))])
-        return {"images": len(names), "classes": len(self.classes), "hash": hashlib.sha256(told.encode()).hexdigest()}
+        content = json.dumps([self.classes, sorted(zip(names, labels, strict=True))])
+        return {
+            "images": len(names),
+            "classes": len(self.classes),
+            "hash": hashlib.sha256(content.encode()).hexdigest(),
+        }
 
     def describe(self) -> str:
         """One line: name, split, numbers of images and classes."""
         text = f"{self.name} {self.split}: {len(self):,} images, {len(self.classes):,} classes"
-        return text + ", several labels an image" * self.multilabel + f"; {self.note}" * bool(self.note)
+        return text + ", several labels per image" * self.multilabel + f"; {self.note}" * bool(self.note)
 
 
 def columns(examples: Sequence[Example]) -> tuple[Sequence[str], Sequence[tuple[int, ...]]]:
@@ -132,7 +136,7 @@ def pick(examples: Sequence[Example], places: Sequence[int]) -> Sequence[Example
 
 
 def seeded_order(names: Sequence[str], seed: int) -> list[int]:
-    """Places sorted by a hash of seed and name."""
+    """Indices sorted by a hash of seed and name."""
     keys = [hashed(seed, name) for name in names]
     return sorted(range(len(names)), key=keys.__getitem__)
 
@@ -151,4 +155,4 @@ def in_rounds(places: Sequence[int], labels: Sequence[tuple[int, ...]]) -> list[
 def check_unique(what: str, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         name, count = Counter(names).most_common(1)[0]
-        raise ValueError(f"{count} times the {what} {name!r}; names must differ")
+        raise ValueError(f"names must be unique, got the {what} {name!r} {count} times")

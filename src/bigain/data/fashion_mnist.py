@@ -35,12 +35,12 @@ def load_fashion_mnist(root: str | None = None, split: str = "test") -> Dataset:
 
 @DATASETS.register("fashion-sample")
 def load_fashion_sample() -> Dataset:
-    """500 test images of Fashion-MNIST, 50 of each class, that come with the package."""
+    """500 bundled test images of Fashion-MNIST, 50 per class."""
     return Dataset("fashion-sample", "test", CLASSES, as_examples(fashion_sample(), "test", sample_rows()))
 
 
 def fashion_mnist(split: str, root: str | Path | None = None) -> LabelledImages:
-    """The whole split (train or test), from `root`, $BIGAIN_FASHION_MNIST or one of the usual places."""
+    """The whole split (train or test), from `root`, $BIGAIN_FASHION_MNIST or a default folder."""
     check_split(HOME.title, split, tuple(STEMS))
     stem = STEMS[split]
     files = HOME.find(root, [f"{stem}-images-idx3-ubyte.gz", f"{stem}-labels-idx1-ubyte.gz"])
@@ -51,7 +51,7 @@ def fashion_mnist(split: str, root: str | Path | None = None) -> LabelledImages:
 
 
 def fashion_sample() -> LabelledImages:
-    """500 test images, 50 of each class, that come with the package."""
+    """500 bundled test images, 50 per class."""
     with np.load(SAMPLE, allow_pickle=False) as file:
         return LabelledImages(file["images"], file["labels"].astype(np.int64), CLASSES)
 
@@ -76,7 +76,7 @@ def read_idx(path: Path, dims: int) -> np.ndarray:
         with gzip.open(path) as file:
             data = file.read()
     except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} is not a whole gzip file: {error}; copy it again") from error
+        raise ValueError(f"{path} is not a complete gzip file: {error}; download it again") from error
     if len(data) < 4 * (1 + dims) or int.from_bytes(data[:4], "big") != 0x0800 + dims:
         raise ValueError(f"{path} is not an IDX file of unsigned bytes with {dims} dimensions")
     shape = tuple(int(n) for n in np.frombuffer(data, ">u4", count=dims, offset=4))

@@ -1,4 +1,4 @@
-"""Where datasets lie on disk, and what is said when they do not."""
+"""Where the files of datasets are, and the errors if they are missing."""
 
 import os
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from bigain.registry import miss
 
 @dataclass(frozen=True)
 class Home:
-    """Where the official files of a dataset are looked for, and how they lie there."""
+    """Where the official files of a dataset are expected, and their layout."""
 
     title: str
     variable: str  # the environment variable that may name the folder
@@ -18,7 +18,7 @@ class Home:
     layout: str  # for the error: what is expected, and where to get it
 
     def find(self, root: str | Path | None, *choices: Sequence[str]) -> list[Path]:
-        """The files of the first choice that is complete, in the first place where one is."""
+        """The files of the first complete choice, in the first folder that has one."""
         asked = root or os.environ.get(self.variable)
         places = [Path(place).expanduser() for place in ([asked] if asked else self.places)]
         gaps = []
@@ -35,13 +35,13 @@ class Home:
         """The error that explains the layout."""
         return FileNotFoundError(
             f"no {self.title} in {', '.join(map(str, places))}{gap}: expected {self.layout}; "
-            f"pass the folder as root or set {self.variable}"
+            f"pass the folder as root= or set {self.variable}"
         )
 
 
 def check_split(title: str, split: str, splits: Sequence[str]) -> None:
     if split not in splits:
-        raise ValueError(miss(f"split of {title}", split, tuple(splits)))
+        raise ValueError(miss(f"{title} split", split, tuple(splits)))
 
 
 def listed(folder: Path, names: Sequence[str], source: Path) -> list[Path]:
@@ -52,6 +52,6 @@ def listed(folder: Path, names: Sequence[str], source: Path) -> list[Path]:
     if missing:
         raise FileNotFoundError(
             f"{len(missing)} of the {len(paths)} images that {source} lists are missing, first {missing[0]}; "
-            "unpack the images again or take the missing ones off the list"
+            "unpack the images again, or remove them from the list"
         )
     return paths

@@ -1,4 +1,4 @@
-"""Any folder of images in sub-folders named after their classes."""
+"""Any folder of images in subfolders named after their classes."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from bigain.data.loaders import DATASETS
 
 @DATASETS.register("folder")
 def load_folder(root: str, prompts: str = PROMPT) -> Dataset:
-    """A folder of your own: images in sub-folders named after their classes."""
+    """Your own folder: images in subfolders named after their classes."""
     base = Path(root).expanduser()
     if not base.is_dir():
         raise FileNotFoundError(f"no folder {base}")
@@ -20,6 +20,6 @@ def load_folder(root: str, prompts: str = PROMPT) -> Dataset:
     )
     left_out = [f"{name}: {reason}" for one in found for name, reason in one.left_out.items()]
     if not examples:
-        raise ValueError(f"no images in {base}: expected a sub-folder for each class, such as {base}/cat/1.jpg")
+        raise ValueError(f"no images in {base}: expected a subfolder for each class, such as {base}/cat/1.jpg")
     note = f"{len(left_out)} left out, first {left_out[0]}" if left_out else ""
     return Dataset(base.resolve().name, "all", tuple(group.name for group in groups), examples, prompts, note=note)

@@ -1,4 +1,4 @@
-"""Hugging Face `datasets`, from the hub or from a folder written by `save_to_disk`."""
+"""Hugging Face `datasets`, from the Hub or from a folder written by `save_to_disk`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +33,9 @@ class Cell:
 def load_huggingface(
     name: str, split: str = "test", config: str | None = None, label: str | None = None, prompts: str = PROMPT
 ) -> Dataset:
-    """A dataset of Hugging Face by name, or a folder written by save_to_disk, with columns of images and labels.
+    """A Hugging Face dataset by name, or a folder written by save_to_disk, with image and label columns.
 
-    `label` is the column of labels, needed only where there are several.
+    `label` is the label column, needed only if there are several.
     """
     table = open_table(name, split, config)
     image, answer, feature, multilabel = find_columns(table.features, name, label)
@@ -51,12 +51,12 @@ def open_table(name: str, split: str, config: str | None) -> Any:
     try:
         import datasets
     except ImportError:
-        raise ImportError("datasets of Hugging Face need the package datasets: pip install bigain[datasets]") from None
+        raise ImportError("Hugging Face datasets need the package datasets: pip install bigain[datasets]") from None
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return datasets.load_dataset(name, config, split=split)
     if not any((folder / mark).is_file() for mark in ("dataset_dict.json", "state.json")):
-        raise ValueError(f"{folder} was not written by save_to_disk; folder('{name}') reads sub-folders of images")
+        raise ValueError(f"{folder} was not written by save_to_disk; folder('{name}') reads subfolders of images")
     found = datasets.load_from_disk(folder)
     if isinstance(found, datasets.Dataset):
         check_split(name, split, [str(found.split or split)])  # a table may say which split it is
@@ -77,8 +77,8 @@ def find_columns(features: Any, name: str, label: str | None) -> tuple[str, str,
     if len(images) != 1 or len(labels) + len(several) != 1:
         raise ValueError(
             f"{name} has the columns {', '.join(features)}; expected one of type Image and one of type ClassLabel "
-            f"or List(ClassLabel), found {len(images)} and {len(labels) + len(several)}; name the labels with "
-            "label='column', or cast columns and write the dataset anew with save_to_disk"
+            f"or List(ClassLabel), found {len(images)} and {len(labels) + len(several)}; choose the labels with "
+            "label='column', or cast the columns and save the dataset again with save_to_disk"
         )
     if several:
         return images[0], several[0], inner[several[0]], True

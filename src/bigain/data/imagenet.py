@@ -21,7 +21,7 @@ HOME = Home(
     title="ImageNet",
     variable="BIGAIN_IMAGENET",
     places=("data/imagenet",),
-    layout="val/n01440764/*.JPEG and so on, a folder for each WordNet id (train/ likewise); or "
+    layout="val/n01440764/*.JPEG and so on, a folder for each WordNet ID (train/ likewise); or "
     f"val/ILSVRC2012_val_*.JPEG beside {META} and {TRUTH}; or the Kaggle download, {KAGGLE}/val/*.JPEG and {SOLUTION}",
 )
 # the classes of ImageNet-100 as in the paper's prompts, by label number
@@ -35,7 +35,7 @@ HUNDRED = (
 
 
 class Synsets(NamedTuple):
-    """The 1,000 WordNet ids by label number, which is their rank in sorted order, and the names in prompts."""
+    """The 1,000 WordNet IDs by label number, which is their rank in sorted order, and their names in prompts."""
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ def load_imagenet_1k(root: str | None = None, split: str = "val") -> Dataset:
 
 @DATASETS.register("imagenet-100")
 def load_imagenet_100(root: str | None = None, split: str = "val") -> Dataset:
-    """The 100 classes of ImageNet that the paper judges on, from the official files (split: val or train)."""
+    """The paper's 100 classes of ImageNet, from the official files (split: val or train)."""
     whole = load_imagenet_1k(root, split)
     label = {number: k for k, number in enumerate(HUNDRED)}
     examples = tuple(
@@ -71,7 +71,7 @@ def read_synsets() -> Synsets:
 
 
 def labelled_files(root: str | None, split: str) -> Iterator[tuple[Path, str]]:
-    """Image files with the WordNet ids of their classes, in whichever layout they lie."""
+    """Image files with the WordNet IDs of their classes, in any supported layout."""
     (folder,) = HOME.find(root, [split], [f"{KAGGLE}/{split}"])
     base = folder.parents[len(Path(KAGGLE).parts)] if folder.parent.match(KAGGLE) else folder.parent
     known = [folder / wnid for wnid in read_synsets().ids if (folder / wnid).is_dir()]

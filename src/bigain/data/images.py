@@ -1,4 +1,4 @@
-"""Image files: the one place that decides what is taken, and what is left out and why."""
+"""Find image files: the one place that decides what is used, and what is left out and why."""
 
 import glob
 import os
@@ -20,14 +20,14 @@ Place = tuple[int, int]  # device and inode: what a folder is, whatever its name
 
 
 class Found(NamedTuple):
-    """Image files, and the reasons for what was left out, by path."""
+    """Image files, and the reason for each path that was left out."""
 
     images: list[Path]
     left_out: dict[str, str]
 
 
 def find_images(words: Sequence[str]) -> Found:
-    """Files, folders (all the way down) and globs -> image files, sorted within each word, each once."""
+    """Files, folders (recursively) and globs -> unique image files, sorted within each argument."""
     images: dict[str, Path] = {}
     left_out: dict[str, str] = {}
     for word in words:
@@ -38,19 +38,19 @@ def find_images(words: Sequence[str]) -> Found:
                 images.setdefault(os.path.realpath(file), file)
     if not images and not left_out:
         raise ValueError(
-            f"no images in {', '.join(words)}; looked for .png, .jpg, .jpeg, .webp, .bmp, .tif and all else that "
-            "Pillow reads"
+            f"no images in {', '.join(words)}; looked for .png, .jpg, .jpeg, .webp, .bmp, .tif and other "
+            "formats that Pillow reads"
         )
     return Found(list(images.values()), left_out)
 
 
 def meant(word: str) -> list[Path]:
-    """A name may have brackets in it, so it is a glob only where there is no such file."""
+    """An existing path, otherwise a glob: file names may contain brackets."""
     if os.path.lexists(word):
         return [Path(word)]
     paths = [Path(found) for found in sorted(glob.glob(word, recursive=True))]
     if not paths:
-        raise FileNotFoundError(f"no file, folder or glob {word!r}")
+        raise FileNotFoundError(f"no file or folder matches {word!r}")
     return paths
 
 
@@ -60,7 +60,7 @@ def one_file(path: Path) -> Found:
 
 
 def walk(folder: Path) -> Found:
-    """All image files below a folder, sorted, links followed; hidden files and folders are left out unnamed."""
+    """All image files below a folder, sorted, following links; hidden files and folders are ignored."""
     found = Found([], {})
     endings = readable_endings()
     for path in below(folder, found.left_out):
@@ -75,7 +75,7 @@ def walk(folder: Path) -> Found:
 
 
 def below(folder: Path, left_out: dict[str, str]) -> Iterator[Path]:
-    """All that is no folder; each folder is entered once, by whatever links it is reached."""
+    """All files; each folder is entered once, however many links lead to it."""
     seen: set[Place] = set()
     ahead: list[tuple[Path, frozenset[Place]]] = [(folder, frozenset())]  # folders, and those around each
     while ahead:
@@ -84,7 +84,7 @@ def below(folder: Path, left_out: dict[str, str]) -> Iterator[Path]:
             status = os.stat(here)
             place = (status.st_dev, status.st_ino)
             if place in around:
-                left_out[str(here)] = "a link to a folder around it"
+                left_out[str(here)] = "a link to a parent folder"
             if place in seen:
                 continue
             seen.add(place)
@@ -105,11 +105,11 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def no_file(path: Path) -> str | None:
-    """Why a path is not a file that can be read, such as a named pipe, on which reading would wait forever."""
+    """Why a path is not a readable file, such as a named pipe, on which reading would wait forever."""
     try:
         kind = stat.S_IFMT(os.stat(path).st_mode)
     except FileNotFoundError:
-        return "a link to nothing" if path.is_symlink() else "is not there any more"
+        return "a broken link" if path.is_symlink() else "no longer exists"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return None if kind == stat.S_IFREG else KINDS.get(kind, "not a file")

@@ -1,4 +1,4 @@
-"""Datasets by name, with parameters, written as text: `imagenet-100(root='/data/imagenet')`."""
+"""Datasets by name, with parameters, written as strings: `imagenet-100(root='/data/imagenet')`."""
 
 from collections.abc import Callable
 
@@ -11,13 +11,13 @@ DATASETS: Registry[Callable[..., Dataset]] = Registry("dataset")
 def load_data(spec: str) -> Dataset:
     """`fashion-sample`, `coco(root='/data/coco')`, `folder('my/images')` -> Dataset."""
     if not isinstance(spec, str):
-        raise TypeError(f"a dataset must be given as text such as \"folder('my/images')\", got {spec!r}")
+        raise TypeError(f"data must be a string such as \"folder('my/images')\", got {spec!r}")
     name, bracket, rest = spec.strip().partition("(")
     try:
         _, args, kwargs = parse_call(f"{name.replace('-', '_')}{bracket}{rest}", "dataset")
     except ValueError:
         raise ValueError(
-            f"cannot read the dataset {spec!r}; write a name, or a call with texts in quotes, "
+            f"cannot read the dataset {spec!r}; write a name, or a call with quoted strings, "
             "like imagenet-100(root='/data/imagenet', split='val') or folder('my/images')"
         ) from None
     name = name.rstrip()

@@ -25,7 +25,7 @@ HOME = Home(
 
 @DATASETS.register("pets")
 def load_pets(root: str | None = None, split: str = "test") -> Dataset:
-    """Oxford-IIIT Pets, 37 breeds of cats and dogs, from the official files (split: test or trainval)."""
+    """Oxford-IIIT Pets, 37 cat and dog breeds, from the official files (split: test or trainval)."""
     check_split(HOME.title, split, ("test", "trainval"))
     images, answers = HOME.find(root, ["images", f"annotations/{split}.txt"])
     labels = read_answers(answers)

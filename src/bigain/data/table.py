@@ -1,4 +1,4 @@
-"""Any list of images in a CSV file."""
+"""Images listed in a CSV file."""
 
 import csv
 from pathlib import Path
@@ -19,7 +19,7 @@ class Row(NamedTuple):
 
 @DATASETS.register("csv")
 def load_csv(file: str, prompts: str = PROMPT) -> Dataset:
-    """A CSV file of your own with the columns path and label (several labels: cat|dog), and caption if you like."""
+    """Your own CSV file with columns path and label (several labels: cat|dog), and optionally caption."""
     source = Path(file).expanduser()
     rows = read_rows(source)
     classes = sorted({label for row in rows for label in row.labels})
@@ -39,14 +39,12 @@ def read_rows(source: Path) -> list[Row]:
         reader = csv.DictReader(file)
         columns = list(reader.fieldnames or ())
         if not {"path", "label"} <= set(columns):
-            raise ValueError(
-                f"{source} has the columns {', '.join(columns)}; expected path and label in its first line"
-            )
+            raise ValueError(f"{source} must have the columns path and label, got {', '.join(columns)}")
         rows = []
         for row in reader:
             labels = tuple(label.strip() for label in (row["label"] or "").split("|"))
             if not row["path"] or not all(labels) or len(set(labels)) < len(labels):
-                raise ValueError(f"{source}, line {reader.line_num}: expected a path and labels that differ, got {row}")
+                raise ValueError(f"{source}, line {reader.line_num}: expected a path and unique labels, got {row}")
             caption = row.get("caption")
             rows.append(Row(row["path"], labels, (caption,) if caption else ()))
     if not rows:

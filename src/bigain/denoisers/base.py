@@ -18,7 +18,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {"l2": F.mse_loss, "l1": F.l1_loss, "
 
 
 class ImageSpec(NamedTuple):
-    """How an image is brought to the model: short side and centre crop to `size`, `padding` black pixels around."""
+    """Preprocessing: resize the short side and centre-crop to `size`, then pad with `padding` black pixels."""
 
     size: int
     channels: int = 3
@@ -52,7 +52,7 @@ def stack(a: Any, b: Any) -> Any:
 
 
 class Denoiser(ABC):
-    """A noise predictor with its codec and its conditions. `network` is what `bigain.compress` acts on."""
+    """A noise predictor with its VAE and its conditions. `bigain.compress` acts on its `network`."""
 
     default_scheduler: ClassVar[str] = "ddim"  # scheduler and guidance of the paper's experiments
     guidance_scale: ClassVar[float] = 4.0
@@ -64,14 +64,14 @@ class Denoiser(ABC):
         self.image_spec = image_spec
 
     def informative_timesteps(self) -> tuple[int, ...]:
-        """Timesteps in the order of how well they tell classes apart, where that was measured for this model."""
+        """Timesteps, those that separate classes best first, if they were measured for this model."""
         raise ValueError(
             f"no informative timesteps were measured for this {type(self.network).__name__}; "
             "call classifier.choose_timesteps(images, labels) with some labelled images"
         )
 
     def class_key(self, name: str | int) -> str | int:
-        """Equal for two names of one class, such as a name and its number."""
+        """A key that is equal for two names of one class, such as a name and its number."""
         return name
 
     @property
@@ -84,12 +84,12 @@ class Denoiser(ABC):
 
     @property
     def text_tokens(self) -> int:
-        """The length of a prompt, as the network gets it."""
+        """The length of a prompt in tokens."""
         text = self.unconditional(1).values.get("encoder_hidden_states")
         return TEXT_TOKENS if text is None else int(text.shape[1])
 
     def rows_at_once(self) -> int:
-        """Rows of a batch by latent values in flight: on a CPU 32 for 4 x 16 x 16, 8 for 4 x 64 x 64, more on a GPU.
+        """A batch size that suits the device: on a CPU 32 for latents of 4 x 16 x 16, 8 for 4 x 64 x 64, more on a GPU.
 
         On a CPU twice as many are slower: what a layer writes must still be in the cache when the next one reads it.
         """
@@ -110,7 +110,7 @@ class Denoiser(ABC):
 
     @abstractmethod
     def unconditional(self, rows: int) -> Condition:
-        """The empty condition that guidance subtracts, for some rows."""
+        """The empty condition of classifier-free guidance, for `rows` rows."""
 
     @property
     @abstractmethod
@@ -119,10 +119,10 @@ class Denoiser(ABC):
 
     @abstractmethod
     def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
-        """What the network predicts, as it comes: (B, C, H, W), (B,), B rows -> (B, C, H, W)."""
+        """The network's raw output: (B, C, H, W), (B,), B rows -> (B, C, H, W)."""
 
     def noise(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
-        """The predicted noise, in float32, whatever the network predicts."""
+        """The predicted noise in float32, for any prediction type."""
         output = self.output(noisy.to(self.dtype), t, condition)
         return self.schedule.noise_from(output[:, : noisy.shape[1]], noisy, t)
 
@@ -130,12 +130,12 @@ class Denoiser(ABC):
     def error(self, latents: Tensor, condition: Condition, t: Tensor, noise: Tensor, loss: Loss = "l2") -> Tensor:
         """Mean error of the predicted noise, in float32: (B, C, H, W), B rows, (B,), (B, C, H, W) -> (B,)."""
         noisy = self.schedule.add_noise(latents, noise, t)
-        found = self.noise(noisy, t, condition)
-        return LOSSES[loss](found, noise.float(), reduction="none").flatten(1).mean(1)
+        predicted = self.noise(noisy, t, condition)
+        return LOSSES[loss](predicted, noise.float(), reduction="none").flatten(1).mean(1)
 
 
 def as_denoiser(given: Any) -> Denoiser:
-    """What `bigain.load` gives, or a diffusers pipeline, which has all that is needed."""
+    """A denoiser as it is, or made from a diffusers pipeline."""
     if isinstance(given, Denoiser):
         return given
     if hasattr(given, "components") and hasattr(given, "scheduler"):
@@ -145,6 +145,6 @@ def as_denoiser(given: Any) -> Denoiser:
     if isinstance(given, str | Path):
         raise TypeError(f"denoiser must be a loaded model, got {str(given)!r}; call bigain.load({str(given)!r}) first")
     raise TypeError(
-        f"denoiser must be what bigain.load gives, or a diffusers pipeline, got {type(given).__name__}; "
-        "a network alone knows neither its classes nor its noise schedule"
+        f"denoiser must come from bigain.load or be a diffusers pipeline, got {type(given).__name__}; "
+        "a network alone has no classes and no noise schedule"
     )

@@ -1,4 +1,4 @@
-"""A latent codec without weights: pixel-unshuffle, behind the interface of a diffusers VAE."""
+"""A VAE without weights: pixel-unshuffle with the interface of a diffusers VAE."""
 
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 class Exact(NamedTuple):
-    """A latent distribution with no spread; the names are diffusers'."""
+    """A latent distribution without variance, with the names of diffusers."""
 
     mean: Tensor
 
@@ -29,7 +29,7 @@ class Decoded(NamedTuple):
 
 
 class PixelCodec:
-    """(B, c, s·H, s·W) <-> (B, c·s², H, W), exactly invertible, so nothing is lost to the latent space."""
+    """(B, c, s·H, s·W) <-> (B, c·s², H, W), exactly invertible."""
 
     def __init__(self, channels: int, stride: int = 2) -> None:
         self.channels = channels

@@ -1,4 +1,4 @@
-"""Class-conditional models of the bundled kind: a plain diffusers model and, for a U-Net, its learned prompts."""
+"""Bundled class-conditional models: a plain diffusers model and, for a U-Net, learned prompts."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ class LabelledModel(nn.Module):
         return self.model(noisy, t, **self.arguments(labels)).sample
 
     def arguments(self, labels: Tensor) -> dict[str, Tensor]:
-        """What the diffusers model is told of the labels: (B,) -> its arguments."""
+        """Arguments of the diffusers model for labels: (B,) -> arguments."""
         if self.prompts is None:
             return {"class_labels": labels}
         return {"encoder_hidden_states": self.prompts[labels]}
@@ -43,8 +43,8 @@ class LabelledModel(nn.Module):
 def build_labelled(family: str, architecture: dict[str, Any], classes: int, prompt_tokens: int = 0) -> LabelledModel:
     """A freshly initialised model of the family, from torch's global generator.
 
-    It is in evaluation mode, also for training: diffusers' DiT in training mode drops labels on its own, in each
-    block by itself, from the global generator.
+    It is in evaluation mode, also for training: in training mode diffusers' DiT drops labels on its own, in each
+    block separately.
     """
     if family == "dit":
         return LabelledModel(diffusers.DiTTransformer2DModel(**architecture), classes).eval()
@@ -52,7 +52,7 @@ def build_labelled(family: str, architecture: dict[str, Any], classes: int, prom
         model = diffusers.UNet2DConditionModel(**architecture)
         prompts = 0.5 * torch.randn(classes + 1, prompt_tokens, architecture["cross_attention_dim"])
         return LabelledModel(model, classes, prompts).eval()
-    raise ValueError(f"no bundled family {family!r}; there are dit, unet")
+    raise ValueError(f"unknown family {family!r}. Available: dit, unet")
 
 
 class LabelledDenoiser(Denoiser):
@@ -114,7 +114,7 @@ PROMPTS = "prompts.safetensors"
 
 
 def save_labelled(folder: Path, denoiser: LabelledDenoiser, family: str) -> None:
-    """Write float16 weights and JSON: `model/` is a plain diffusers model, the rest is ours."""
+    """Write float16 weights and JSON: `model/` is a plain diffusers model, the rest is our own format."""
     folder.mkdir(parents=True, exist_ok=True)
     half: Any = copy.deepcopy(denoiser.labelled.model)
     nn.Module.half(half)  # diffusers' own warns of modules to keep in float32, of which there are none
@@ -146,7 +146,7 @@ MODEL_CLASSES = {"dit": "DiTTransformer2DModel", "unet": "UNet2DConditionModel"}
 
 
 def load_labelled(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> LabelledDenoiser:
-    """A bundled model from its folder: safetensors and JSON only, nothing is unpickled or fetched."""
+    """Load a bundled model from its folder: safetensors and JSON only, nothing is unpickled or downloaded."""
     if (folder / "model" / "config.json").is_file():
         check_sizes(read_json(folder / "model" / "config.json"), folder / "model" / "config.json")
     try:
@@ -162,7 +162,7 @@ def load_labelled(folder: Path, dtype: torch.dtype = torch.float32, device: str 
         check_image_spec(image_spec, config["stride"])
         steps = config["informative"]
     except (KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
-        raise ValueError(f"{folder} is not a whole bigain model ({error}); fetch or train it again") from error
+        raise ValueError(f"{folder} is not a complete bigain model ({error}); download or train it again") from error
     labelled = LabelledModel(model, len(classes), prompts).to(device).eval().requires_grad_(False)
     denoiser = LabelledDenoiser(labelled, schedule, image_spec, classes, config["stride"])
     denoiser.informative = None if steps is None else tuple(steps)

@@ -1,4 +1,4 @@
-"""The parts of a diffusers pipeline that classification and generation need; families build on this."""
+"""The base class of denoisers made from diffusers pipelines."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class PipelineDenoiser(Denoiser):
         network, self.pipeline, self.vae = getattr(pipeline, self.models[0]), pipeline, pipeline.vae
         height, width = native_size(network)
         if height != width:
-            raise ValueError(f"{name} is made for latents of {height}x{width}; only square ones are supported")
+            raise ValueError(f"{name} has latents of {height}x{width}; only square latents are supported")
         self.factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
         config = {**pipeline.scheduler.config, "_class_name": type(pipeline.scheduler).__name__}
         super().__init__(
@@ -64,7 +64,7 @@ class PipelineDenoiser(Denoiser):
 
 @contextmanager
 def full_precision(vae: Any) -> Iterator[None]:
-    """The VAE in float32 for a moment: in half precision SDXL's overflows, and all of them round."""
+    """Run the VAE in float32: in half precision SDXL's overflows, and all of them round."""
     dtype = vae.dtype
     nn.Module.to(vae, torch.float32)  # diffusers' own `to` warns, each time
     try:

@@ -26,7 +26,7 @@ def from_pipeline(pipeline: Any) -> PipelineDenoiser:
 
 
 def load_pipeline(place: Path | str, dtype: torch.dtype, device: str) -> PipelineDenoiser:
-    """From a pipeline's folder, or by its id on the Hugging Face hub; pickled weights and code are not read."""
+    """Load a pipeline from its folder or by Hub model ID; pickled weights and custom code are never read."""
     folder = place if isinstance(place, Path) else fetch(place)
     index = read_index(folder)
     check_files(folder, index)
@@ -37,13 +37,13 @@ def load_pipeline(place: Path | str, dtype: torch.dtype, device: str) -> Pipelin
         check_weights(pipeline, PIPELINES[index["_class_name"]].models)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ValueError(
-            f"{folder} is not a whole {index['_class_name']} ({one_line(error)}); fetch or save it again"
+            f"{folder} is not a complete {index['_class_name']} ({one_line(error)}); download or save it again"
         ) from error
     return from_pipeline(pipeline.to(device))
 
 
 def check_weights(pipeline: Any, parts: Sequence[str]) -> None:
-    """Where the files lack weights, diffusers leaves them on the meta device."""
+    """Check that no weights are missing: diffusers would leave them on the meta device."""
     for part in parts:
         absent = [name for name, value in getattr(pipeline, part).named_parameters() if value.is_meta]
         if absent:
@@ -51,19 +51,19 @@ def check_weights(pipeline: Any, parts: Sequence[str]) -> None:
 
 
 def fetch(name: str) -> Path:
-    """The folder of a pipeline from the hub, in the hub's cache; its index is looked at before the weights come."""
+    """The folder of a Hub pipeline in the cache; its index is checked before the weights are downloaded."""
     try:
         index = read_index(Path(huggingface_hub.snapshot_download(name, allow_patterns=[INDEX])))
     except (OSError, huggingface_hub.errors.HFValidationError) as error:
         raise ValueError(
-            f"no folder {name} here, and cannot fetch it from the Hugging Face hub ({one_line(error)}); connect to the "
-            "internet, log in with `hf auth login` if the model is private or gated, or give a pipeline's folder"
+            f"no folder {name}, and cannot download it from the Hugging Face Hub ({one_line(error)}); connect to the "
+            "internet, log in with `hf auth login` if the model is private or gated, or pass a pipeline's folder"
         ) from None
     try:
         return Path(diffusers.DiffusionPipeline.download(name, use_safetensors=True, **unneeded(index)))
     except OSError as error:
         raise ValueError(
-            f"cannot fetch {name} with safetensors weights, the only ones read ({one_line(error)})"
+            f"cannot download {name} with safetensors weights, the only supported format ({one_line(error)})"
         ) from None
 
 
@@ -72,32 +72,32 @@ def one_line(error: Exception) -> str:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """What a pipeline is made of, if it is of a supported class."""
+    """The index of a pipeline's parts; an unsupported class raises."""
     try:
         index: dict[str, Any] = dict(json.loads((folder / INDEX).read_text()))
     except FileNotFoundError:
-        raise ValueError(f"{folder} holds neither a bigain model (bigain.json) nor a pipeline ({INDEX})") from None
+        raise ValueError(f"{folder} has neither a bigain model (bigain.json) nor a pipeline ({INDEX})") from None
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{folder / INDEX} is no index of a pipeline ({error}); fetch or save it again") from error
+        raise ValueError(f"{folder / INDEX} is not a pipeline index ({error}); download or save it again") from error
     if index.get("_class_name") not in list(PIPELINES):
         raise ValueError(unsupported(index.get("_class_name")))
     return index
 
 
 def listed_parts(index: dict[str, Any]) -> dict[str, Any]:
-    """Names of parts and the libraries that they come from; None means that the part was left out."""
+    """Names of parts and the libraries they come from; None means that the part was left out."""
     return {name: value[0] for name, value in index.items() if isinstance(value, list) and len(value) == 2}
 
 
 def unneeded(index: dict[str, Any]) -> dict[str, Any]:
-    """Parts that neither classify nor generate, such as the safety checker, as arguments that leave them out."""
+    """Arguments that leave out parts that are not needed, such as the safety checker."""
     family = PIPELINES[index["_class_name"]]
     found: dict[str, Any] = {name: None for name in listed_parts(index) if name not in family.models + family.others}
     return found | ({"requires_safety_checker": False} if "safety_checker" in found else {})
 
 
 def check_files(folder: Path, index: dict[str, Any]) -> None:
-    """Whether all parts are there, with weights that can be read without unpickling."""
+    """Check that all parts are there, with safetensors weights."""
     family = PIPELINES[index["_class_name"]]
     parts = [name for name, library in listed_parts(index).items() if library and (folder / name).is_dir()]
     check_parts(str(folder), family, parts)
@@ -107,12 +107,12 @@ def check_files(folder: Path, index: dict[str, Any]) -> None:
     for part in family.models:
         if not any((folder / part).glob("*.safetensors")):
             pickled = ", ".join(path.name for path in sorted((folder / part).glob("*.bin")))
-            came = f"only pickled weights ({pickled}), which could run code when read" if pickled else "no weights"
+            came = f"only pickled weights ({pickled}), which can run code when loaded" if pickled else "no weights"
             raise ValueError(
-                f"{folder / part} holds {came}; fetch the safetensors files, or write them with "
-                "pipeline.save_pretrained where the pickled ones are trusted"
+                f"{folder / part} holds {came}; download the safetensors files, or convert trusted weights "
+                "with pipeline.save_pretrained"
             )
 
 
 def unsupported(name: object) -> str:
-    return f"{name} is of no supported family; supported: {', '.join(PIPELINES)}"
+    return f"{name} is not supported. Supported: {', '.join(PIPELINES)}"

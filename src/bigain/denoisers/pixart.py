@@ -11,7 +11,7 @@ from bigain.denoisers.stable_diffusion import TextDenoiser
 @PIPELINES.register("PixArtAlphaPipeline")
 @PIPELINES.register("PixArtSigmaPipeline")
 class PixArtDenoiser(TextDenoiser):
-    """PixArt: T5 text with its mask, and the picture's size where the network was trained with it."""
+    """PixArt: T5 text with its mask, and the image size if the network was trained with it."""
 
     models = ("transformer", "vae", "text_encoder")
     default_scheduler = "dpm++"

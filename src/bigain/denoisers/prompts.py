@@ -1,4 +1,4 @@
-"""Keys and values of the prompts, projected once: cross-attention looks them up instead of projecting in every pass."""
+"""Keys and values of the prompts, projected once and looked up by cross-attention in every pass."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ LOCK = threading.RLock()  # one table at a time stands in a model
 
 
 class Lookup(nn.Module):
-    """Stands in for a projection of the text: gives the row of a table where it gets the number of a prompt."""
+    """Replaces a projection of the text: maps the number of a prompt to a row of a table."""
 
     def __init__(self, projection: nn.Module, table: Tensor) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Lookup(nn.Module):
 
 
 class PromptTable:
-    """The keys and values that each cross-attention of a network makes of K prompts.
+    """The keys and values of K prompts for each cross-attention of a network.
 
     `condition` names the prompts by their numbers, (K, L, 1) instead of (K, L, C), and may be used, row by row, while
     the table is `standing`.
@@ -48,7 +48,7 @@ class PromptTable:
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """The network looks up what it would otherwise project."""
+        """Inside the `with` block, the network looks up keys and values instead of projecting them."""
         with LOCK:
             for attention, name, lookup in self.places:
                 setattr(attention, name, lookup)
@@ -60,7 +60,7 @@ class PromptTable:
 
 
 def can_remember(network: Any, condition: Condition) -> bool:
-    """Whether the text goes straight from the caller to the projections, with nothing in between."""
+    """Whether the text goes straight from the caller to the projections."""
     return (
         TEXT in condition.values
         and type(network).__name__ == "UNet2DConditionModel"

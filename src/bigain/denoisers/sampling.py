@@ -14,12 +14,12 @@ OTHERS = ("DDIMInverse", "DPMSolverMultistepInverse", "CogVideoX")
 
 
 def make_scheduler(name: str, schedule: Schedule) -> Any:
-    """A scheduler by its short or class name; it is handed predicted noise, whatever the network predicts.
+    """A diffusers scheduler by its short name or class name, for predicted noise.
 
-    It takes over the settings of the pipeline that the schedule came from, such as the spacing of the timesteps.
+    It inherits the settings of the pipeline's own scheduler, such as the spacing of the timesteps.
     """
     if schedule.prediction_type == "flow":
-        raise ValueError("flow-matching models can classify; sampling from them is not supported")
+        raise ValueError("sampling from flow-matching models is not supported; they can only classify")
     found: Any = getattr(diffusers, SHORT.get(name, name), None)
     if not usable(found):
         raise ValueError(miss("scheduler", name, scheduler_names()))
@@ -40,7 +40,7 @@ def betas(schedule: Schedule) -> dict[str, Any]:
 
 
 def usable(kind: Any) -> bool:
-    """Whether it is a scheduler from noise to image that can be given betas and predicted noise."""
+    """Whether a class is a scheduler that takes betas and predicted noise."""
     plain = inspect.isclass(kind) and not isinstance(kind, diffusers.utils.DummyObject)
     if not plain or not issubclass(kind, diffusers.SchedulerMixin) or kind.__name__.startswith(OTHERS):
         return False
@@ -50,6 +50,6 @@ def usable(kind: Any) -> bool:
 
 
 def scheduler_names() -> list[str]:
-    """All names that `make_scheduler` knows, the short ones first."""
+    """All names that `make_scheduler` knows, short names first."""
     names = [name for name in dir(diffusers) if name.endswith("Scheduler")]
     return [*SHORT, *(name for name in names if usable(getattr(diffusers, name)))]

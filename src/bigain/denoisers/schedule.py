@@ -1,4 +1,4 @@
-"""Noise schedules: how images are noised, and how a network's output tells the noise, whatever it predicts."""
+"""Noise schedules: adding noise to images, and reading noise from a network's output."""
 
 import functools
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Schedule:
     """x_t = signal(t) · x_0 + noise(t) · eps; `prediction_type` is what the network's output means.
 
     `beta_schedule` "flow" is rectified flow, x_t = (1 − t/T) x_0 + (t/T) eps, whose networks predict eps − x_0.
-    `settings` is the configuration of the diffusers scheduler that it was read from, for other schedulers to take over.
+    `settings` is the configuration of the diffusers scheduler it was read from, for other schedulers to inherit.
     """
 
     beta_schedule: str = "linear"
@@ -38,7 +38,7 @@ class Schedule:
         if self.prediction_type not in PREDICTIONS:
             raise ValueError(miss("prediction type", self.prediction_type, PREDICTIONS))
         if (self.prediction_type == "flow") != (self.beta_schedule == "flow"):
-            raise ValueError("flow matching needs both beta_schedule and prediction_type to be flow")
+            raise ValueError('beta_schedule and prediction_type must both be "flow", or neither')
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Schedule":
@@ -49,7 +49,7 @@ class Schedule:
         if config.get("trained_betas") is not None or config.get("rescale_betas_zero_snr"):
             raise ValueError(f"{name} has trained_betas or rescale_betas_zero_snr, which are not supported")
         if "beta_schedule" not in config:
-            raise ValueError(f"{name} has no beta_schedule; there are {', '.join(BETAS)}, and FlowMatch schedulers")
+            raise ValueError(f"{name} has no beta_schedule. Supported: {', '.join(BETAS)}, and FlowMatch schedulers")
         prediction = config.get("prediction_type", "epsilon")
         return cls(config["beta_schedule"], config["beta_start"], config["beta_end"], prediction, steps, config)
 
@@ -78,7 +78,7 @@ class Schedule:
         return signal * latents.float() + spread * noise.float()
 
     def noise_from(self, output: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
-        """The noise that a network's output stands for, in float32: (B, ...) -> (B, ...)."""
+        """The noise implied by a network's output, in float32: (B, ...) -> (B, ...)."""
         output, noisy = output.float(), noisy.float()
         signal, spread = self._at(t, output)
         if self.prediction_type == "v_prediction":
@@ -102,7 +102,7 @@ class Schedule:
 
 
 def between(sigmas: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-    """Levels at fractional timesteps, where the noise-to-signal ratio is linear, as diffusers' schedulers have it."""
+    """Signal and noise at fractional timesteps, by linear noise-to-signal ratio, as in diffusers' schedulers."""
     low = t.long()
     sigma = torch.lerp(sigmas[low], sigmas[(low + 1).clamp_max(len(sigmas) - 1)], t.float() - low)
     signal = (1 + sigma**2).rsqrt()

@@ -23,7 +23,7 @@ class TextDenoiser(PipelineDenoiser):
         prompts = [name for name in classes if isinstance(name, str)]
         if len(prompts) < len(classes) or not prompts:
             came = next((repr(name) for name in classes if not isinstance(name, str)), "none")
-            raise TypeError(f"{type(self.pipeline).__name__} is conditioned on text; classes are prompts, got {came}")
+            raise TypeError(f"{type(self.pipeline).__name__} needs text; classes must be prompts, got {came}")
         found = self._embed(prompts[:PROMPTS_AT_ONCE])
         for start in range(PROMPTS_AT_ONCE, len(prompts), PROMPTS_AT_ONCE):
             found = found.join(self._embed(prompts[start : start + PROMPTS_AT_ONCE]))
@@ -40,7 +40,7 @@ class TextDenoiser(PipelineDenoiser):
 
 @PIPELINES.register("StableDiffusionXLPipeline")
 class SDXLDenoiser(TextDenoiser):
-    """SDXL: two text encoders, their pooled text, and the picture's size as conditions."""
+    """SDXL: two text encoders, pooled text and the image size as conditions."""
 
     models = ("unet", "vae", "text_encoder", "text_encoder_2")
     others = ("scheduler", "tokenizer", "tokenizer_2")

@@ -1,1 +1,1 @@
-"""Experiments: read, run, stored, reported."""
+"""Experiments: reading, running, storing and reporting."""

@@ -1,4 +1,4 @@
-"""What is not as it was when a record was begun, in words."""
+"""Errors for what changed since a record was started."""
 
 import difflib
 import json
@@ -10,7 +10,7 @@ NAMED = 5
 
 
 def compare(path: Path, kind: str, before: dict[str, str], now: dict[str, str]) -> None:
-    """Refuse hashes that changed. Images and files may be added; of the weights no part may come or go."""
+    """Raise if hashes changed. Images and files may be added; parts of the weights may not come or go."""
     names = before.keys() | now.keys() if kind == "weights" and before else before.keys() & now.keys()
     other = sorted(name for name in names if before.get(name) != now.get(name))
     if other:
@@ -18,11 +18,11 @@ def compare(path: Path, kind: str, before: dict[str, str], now: dict[str, str]) 
 
 
 def replaced(path: Path, kind: str, names: list[str], total: int) -> str:
-    """Which images, weights or files are not those under the results, and what to do."""
+    """The error text for changed images, weights or files."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return (
-        f"{path} holds results from other {WORDS[kind]}; {len(names)} of {total} changed since: "
-        f"{', '.join(names[:NAMED])}{more}. Put back what was there, or take a new folder"
+        f"{path} has results from other {WORDS[kind]}; {len(names)} of {total} changed since: "
+        f"{', '.join(names[:NAMED])}{more}. Restore them, or use a new folder"
     )
 
 
@@ -31,9 +31,8 @@ def as_text(value: Any) -> str:
 
 
 def changed(path: Path, key: str, before: str, now: str) -> str:
-    """What differs between the experiment under the results and the one asked for now."""
-    lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "recorded", "asked for", lineterm="", n=1)
-    return (
-        f"{path} holds results of another experiment; take a new folder, or undo this change of {key}:\n"
-        + "\n".join(lines)
+    """The error text for a changed experiment, with a diff."""
+    lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "recorded", "requested", lineterm="", n=1)
+    return f"{path} has results of another experiment; use a new folder, or undo this change of {key}:\n" + "\n".join(
+        lines
     )

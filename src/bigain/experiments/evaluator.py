@@ -1,4 +1,4 @@
-"""What is measured of a setting once its images are there: cost, distances, similarity to the uncompressed images."""
+"""Measurements of a setting with its images: cost, distances, similarity to the uncompressed images."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -32,7 +32,7 @@ FEW = 100
 
 
 class Evaluator:
-    """Measures the settings of a run; what they share is computed once."""
+    """Measures the settings of a run; shared results are computed once."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -79,7 +79,7 @@ class Evaluator:
         return (wrong / size) ** 0.5 if size else None
 
     def unfinished(self, setting: Setting, samples: dict[str, Any] | None) -> bool:
-        """Whether the samples were not measured yet, or before there was an uncompressed model to compare them with."""
+        """Whether the samples were not measured yet, or not yet compared with the uncompressed model."""
         return samples is None or ("psnr" not in samples and self.uncompressed() not in (None, setting))
 
     def samples(self, setting: Setting) -> Samples:
@@ -110,14 +110,14 @@ class Evaluator:
         return {"distances": distances, "recognised": wilson(hits, len(images)) if known else None}
 
     def similarity(self, setting: Setting, images: Tensor) -> Samples:
-        """To the uncompressed images of the same seeds, where there are any."""
+        """Similarity to the uncompressed images of the same seeds, if there are any."""
         dense = self.uncompressed()
         if dense is None or dense == setting:
             return Samples(len(images))
         other = self.images(dense)
         count = min(len(images), len(other))
-        alike = bootstrap_mean(ssim(images[:count], other[:count])) if count > 1 else None  # one has no interval
-        return Samples(len(images), ssim=alike, psnr=float(np.median(psnr(images[:count], other[:count]))))
+        mean = bootstrap_mean(ssim(images[:count], other[:count])) if count > 1 else None  # one has no interval
+        return Samples(len(images), ssim=mean, psnr=float(np.median(psnr(images[:count], other[:count]))))
 
     def uncompressed(self) -> Setting | None:
         """The setting with nothing attached that generates, if there is one."""
@@ -132,13 +132,15 @@ class Evaluator:
     def picture(self, setting: Setting, number: int) -> Image.Image:
         path = self.run.images(setting) / f"{number:06d}.png"
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is gone though it is in the record; delete the run folder and run again")
+            raise FileNotFoundError(
+                f"{path} is in the record but no longer exists; delete the run folder and run again"
+            )
         with Image.open(path) as opened:
             opened.load()
             return opened.copy()
 
     def real(self) -> tuple[Tensor, np.ndarray | None]:
-        """Real images as the model would show them, and their features."""
+        """Real images at the model's size, and their features."""
         if self._real is None:
             data = real_data(self.run.experiment, whole_data(self.run.experiment))
             images = to_tensors([example.image for example in data.examples], self.run.denoiser.image_spec)
@@ -160,7 +162,7 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
 
 
 def setting_cost(network: nn.Module, setting: Setting, text_tokens: int = TEXT_TOKENS) -> dict[str, Any]:
-    """FLOPs of one forward pass of one sample; tokens, queries and keys at the compressed sites, each kind once."""
+    """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates."""
     alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
     with attached(network, alone) as handles:
         flops = count_flops(network, text_tokens=text_tokens)
@@ -169,7 +171,7 @@ def setting_cost(network: nn.Module, setting: Setting, text_tokens: int = TEXT_T
 
 
 class Predicted(NamedTuple):
-    """What a feature network takes images for, and the names of all classes that it knows."""
+    """Predicted class names, and the names of all classes of the feature network."""
 
     names: list[str]
     known: set[str]
@@ -199,12 +201,12 @@ def features_of(network: FeatureNet) -> Features:
 
 
 def check_features(what: str, features: np.ndarray) -> None:
-    """(n, d); a distance of what is not finite would look like a number."""
+    """Raise for features (n, d) that are not finite: their distance would look valid."""
     broken = np.flatnonzero(~np.isfinite(features).all(1))
     if len(broken):
         raise ValueError(
             f"{what}: the features of {len(broken)} of {len(features)} images are not finite, first of image "
-            f"{broken[0]}, so there is no distance; look at these images and at the feature network"
+            f"{broken[0]}; check these images and the feature network"
         )
 
 

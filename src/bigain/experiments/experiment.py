@@ -47,7 +47,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """Unique in the experiment: `tome per_row, ratio 0.7`."""
+        """The unique name in the experiment: `tome per_row, ratio 0.7`."""
         return ", ".join([self.name, *(f"{key} {value}" for key, value in self.values.items())])
 
 
@@ -67,7 +67,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A whole file."""
+    """An experiment file."""
 
     title: str
     model: str
@@ -85,7 +85,7 @@ class Experiment:
     paper: tuple[dict[str, Any], ...] = field(default=(), compare=False)
 
     def identity(self) -> dict[str, Any]:
-        """What decides the results: all but the words and the paper's numbers, setting by setting."""
+        """What decides the results: everything except texts and the paper's numbers."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         for key in ("title", "about", "paper", "settings", "n", "tasks"):
             del found[key]
@@ -96,7 +96,7 @@ class Experiment:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """From a TOML file; every mistake in it is found here, before anything runs."""
+    """Read a TOML file; mistakes in it raise here, before anything runs."""
     try:
         return build_experiment(tomllib.loads(path.read_text(encoding="utf-8-sig")), path.parent)
     except RecursionError:
@@ -106,20 +106,20 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment:
-    """From the contents of a file; those that it loads are looked for in `folder`."""
+    """An experiment from the content of a file; the files it loads are in `folder`."""
     known = [f.name for f in fields(Experiment) if f.name != "settings"] + ["rows"]
-    check_keys("key of an experiment", found, known)
+    check_keys("experiment key", found, known)
     missing = [key for key in ("title", "model", "data", "tasks", "rows") if key not in found]
     if missing:
         raise ValueError(f"{missing[0]} is missing")
     for key in ("title", "about", "model", "data", "without", "policy"):
         if key in found and not isinstance(found[key], str):
-            raise ValueError(f"{key} must be a text, got {found[key]!r}")
+            raise ValueError(f"{key} must be a string, got {found[key]!r}")
     for key in ("rows", "paper"):
         if key in found and not tables(found[key]):
             raise ValueError(f"{key} must be a list of tables, each under [[{key}]], got {found[key]!r}")
     if not found["rows"] or type(found.get("n", 0)) is not int:
-        raise ValueError("an experiment has [[rows]], one or more, and n is a whole number")
+        raise ValueError("an experiment needs at least one table [[rows]], and n must be an int")
     tasks = check_tasks(found["tasks"])
     loaded = load_files(found.get("load", []), folder)
     whole = {key: value for key, value in found.items() if key not in OWN}
@@ -130,7 +130,7 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
     if isinstance(whole.get("timesteps"), list):
         whole["timesteps"] = tuple(whole["timesteps"])
         if not all(type(step) is int for step in whole["timesteps"]):
-            raise ValueError(f"timesteps must be a word or a list of ints, got {found['timesteps']!r}")
+            raise ValueError(f"timesteps must be a string or a list of ints, got {found['timesteps']!r}")
     experiment = Experiment(
         **whole,
         tasks=tasks,
@@ -147,12 +147,12 @@ def read_generation(found: Any) -> Generation:
     """The table [generate]."""
     if not isinstance(found, dict):
         raise ValueError(f"generate must be a table, [generate] with a count, got {found!r}")
-    check_keys("key of generate", found, [f.name for f in fields(Generation)])
+    check_keys("[generate] key", found, [f.name for f in fields(Generation)])
     if "count" not in found:
         raise ValueError("[generate] needs a count")
     for key in ("scheduler", "features"):
         if not isinstance(found.get(key, ""), str):
-            raise ValueError(f"{key} must be a name, got {found[key]!r}")
+            raise ValueError(f"{key} must be a string, got {found[key]!r}")
     if type(found.get("guidance_scale", 1.0)) not in (int, float):
         raise ValueError(f"guidance_scale must be a number, got {found['guidance_scale']!r}")
     generation = Generation(**found)
@@ -161,7 +161,7 @@ def read_generation(found: Any) -> Generation:
 
 
 def load_files(names: Any, folder: Path) -> dict[str, str]:
-    """Run Python files, so that what they register can be used; hashes of their contents, which decide results."""
+    """Run Python files, so that what they register can be used; -> hashes of their content."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f'load must be a list of Python files, such as ["my_operator.py"], got {names!r}')
     for name in names:
@@ -173,7 +173,7 @@ def check_whole(experiment: Experiment) -> None:
     labels = [setting.label for setting in experiment.settings]
     twice = {label for label in labels if labels.count(label) > 1}
     if twice:
-        raise ValueError(f"two rows are called {min(twice)!r}; give them names")
+        raise ValueError(f"two rows are called {min(twice)!r}; give them different names")
     if any("generate" in setting.tasks for setting in experiment.settings) and experiment.generate is None:
         raise ValueError("the task generate needs a table [generate] with a count")
     if type(experiment.seed) is not int:
@@ -182,23 +182,23 @@ def check_whole(experiment: Experiment) -> None:
     if wanted is not None and (type(wanted.count) is not int or wanted.count < 1):
         raise ValueError(f"count must be an int of at least 1, got {wanted.count!r}")
     if wanted is not None and wanted.features and wanted.count < 4:
-        raise ValueError(f"a distance between images needs a count of four or more, got {wanted.count}")
+        raise ValueError(f"count must be at least 4 for a distance between images, got {wanted.count}")
     if any("classify" in s.tasks and s.n < 1 for s in experiment.settings):
         raise ValueError("the task classify needs n, the number of images")
 
 
 def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Setting]:
-    """The settings of a row: one for each combination of its swept values."""
+    """The settings of a row, one for each combination of its swept values."""
     swept = {key: value for key, value in row.items() if key not in OF_ROW}
     for key, values in swept.items():
         if not isinstance(values, list) or not values:
-            raise ValueError(f"{miss('key of a row', key, OF_ROW)}; a list of values is swept, got {values!r}")
+            raise ValueError(f"{miss('row key', key, OF_ROW)}; only a list of values is swept, got {values!r}")
     if not isinstance(row.get("name", ""), str) or type(row.get("n", 0)) is not int:
-        raise ValueError(f"name must be a text and n a whole number, got the row {row}")
+        raise ValueError(f"name must be a string and n an int, got the row {row}")
     if ("operator" in row) == ("attach" in row):
         raise ValueError(f"a row must have either operator or attach, got {row}")
     if "attach" in row and not (row["attach"] and tables(row["attach"]) and row.get("name")):
-        raise ValueError(f"attach must be a list of tables with an operator each, in a row with a name, got {row}")
+        raise ValueError(f"attach must be a list of tables, each with an operator, in a row with a name, got {row}")
     parts = row.get("attach") or [{key: row[key] for key in OF_ATTACH if key in row}]
     texts = [*(value for part in parts for value in part.values()), row.get("policy", "")]
     used = {name for value in texts for name in BRACES.findall(str(value))}
@@ -218,7 +218,7 @@ def row_policy(row: dict[str, Any], values: dict[str, Any]) -> str | None:
     if "policy" not in row:
         return None
     if not isinstance(row["policy"], str):
-        raise ValueError(f"policy must be a text, got {row['policy']!r}")
+        raise ValueError(f"policy must be a string, got {row['policy']!r}")
     text = filled(row["policy"], values)
     parse_policy(text)
     return text
@@ -230,11 +230,11 @@ def filled(text: str, values: dict[str, Any]) -> str:
 
 
 def attachment(part: dict[str, Any], values: dict[str, Any]) -> Compression | None:
-    check_keys("key of attach", part, OF_ATTACH)
+    check_keys("attach key", part, OF_ATTACH)
     if not isinstance(part.get("operator"), str):
-        raise ValueError(f"an operator must be a text, such as 'todo(factor=2)', got {part}")
+        raise ValueError(f"operator must be a string, such as 'todo(factor=2)', got {part}")
     if not isinstance(part.get("where", ""), str):
-        raise ValueError(f"where must be a text, such as \"part='down'\", got {part['where']!r}")
+        raise ValueError(f"where must be a string, such as \"part='down'\", got {part['where']!r}")
     known: dict[str, Any] = {
         key: filled(value, values) if isinstance(value, str) else value for key, value in part.items()
     }

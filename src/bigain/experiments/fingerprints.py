@@ -1,4 +1,4 @@
-"""Hashes of what decides results: the images by content, the weights by their bytes, the code of own operators."""
+"""Hashes of what decides results: images, weights, and the code of users' own operators."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def image_hashes(sets: Sequence[Dataset]) -> dict[str, str]:
 
 
 def example_hash(data: Dataset, number: int) -> str:
-    """Of an image with its captions, which are generated from; one that cannot be read is told by that."""
+    """A hash of an image with its captions; an unreadable image has a hash of its own."""
     try:
         example = data.examples[number]
         found = image_hash(example.image)
@@ -39,7 +39,7 @@ def example_hash(data: Dataset, number: int) -> str:
 
 
 def image_hash(image: Any) -> str:
-    """Of the file's bytes for a path; of the pixels, and what says how they are meant, for anything else."""
+    """A hash of the file for a path; of the pixels with mode or dtype for anything else."""
     if isinstance(image, str | Path):
         return digest([Path(image).read_bytes()])
     if isinstance(image, Image.Image):
@@ -55,8 +55,8 @@ def image_hash(image: Any) -> str:
 def weight_hashes(denoiser: Denoiser, **others: nn.Module) -> dict[str, str]:
     """A hash for each top part of each module: `network.down_blocks`, `text_encoder.text_model`, `labelled.prompts`.
 
-    Of every byte of the tensors, with their names, types and shapes; `configuration` stands for what our own files
-    say beside them. Tensors that two modules share are those of the first.
+    Every byte of the tensors counts, with their names, dtypes and shapes; `configuration` covers our own files. Tensors
+    that two modules share belong to the first.
     """
     parts: dict[str, Any] = {}
     seen: set[int] = set()
@@ -74,7 +74,7 @@ def weight_hashes(denoiser: Denoiser, **others: nn.Module) -> dict[str, str]:
 
 
 def modules(denoiser: Denoiser) -> dict[str, nn.Module | Tensor]:
-    """The network, what else the denoiser holds, and the parts of its pipeline that it uses."""
+    """The network, other modules of the denoiser, and the parts of its pipeline in use."""
     found: dict[str, nn.Module | Tensor] = {"network": denoiser.network}
     found |= {name: value for name, value in vars(denoiser).items() if isinstance(value, nn.Module | Tensor)}
     pipeline = getattr(denoiser, "pipeline", None)
@@ -92,14 +92,14 @@ def tensors(module: nn.Module | Tensor) -> Iterator[tuple[str, Tensor]]:
 
 
 def tensor_bytes(tensor: Tensor) -> Iterator[Any]:
-    """Type and shape, then the values; a tensor that is not in memory has only the former."""
+    """Add dtype, shape and values; a tensor on the meta device has no values."""
     yield f" {tensor.dtype} {tuple(tensor.shape)} ".encode()
     if not tensor.is_meta:
         yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
 def configuration(denoiser: Denoiser) -> str:
-    """What besides tensors decides: schedule, image size, classes, informative timesteps, VAE scale, vocabularies."""
+    """What decides results besides tensors: schedule, image size, classes, timesteps, VAE scale, vocabularies."""
     vae = getattr(getattr(denoiser, "vae", None), "config", {})
     pipeline = getattr(denoiser, "pipeline", None)
     tokenizers = [getattr(pipeline, name) for name in getattr(denoiser, "others", ()) if name.startswith("tokenizer")]

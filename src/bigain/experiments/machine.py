@@ -1,4 +1,4 @@
-"""What a session ran on, what else ran beside it, and whether its times can be read as speed."""
+"""The machine of a session, its load, and whether its times are reliable."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ BUSY = 0.5  # processes beyond our own threads that spoil a time
 
 
 def environment(denoiser: Denoiser) -> dict[str, Any]:
-    """What a reader of the results should know of the machine and the program."""
+    """Versions, device and machine, for readers of the results."""
     return {
         "bigain": version("bigain"),
         "torch": torch.__version__,
@@ -32,7 +32,7 @@ def environment(denoiser: Denoiser) -> dict[str, Any]:
 
 
 def revision() -> str | None:
-    """The git revision of the program, where it runs from a clone."""
+    """The git revision, if this is a clone."""
     here = Path(__file__).parent
     try:
         found = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True)
@@ -46,14 +46,14 @@ def now() -> str:
 
 
 class Watch:
-    """Looks at the load of the machine after each chunk; `summary` goes into the record."""
+    """Checks the load of the machine after each chunk; `summary` goes into the record."""
 
     def __init__(self) -> None:
         self.chunks = 0
         self.beyond: float | None = None
 
     def look(self) -> None:
-        """The load average of the last minute, less the threads that are ours."""
+        """Record the load average of the last minute, minus our own threads."""
         self.chunks += 1
         if hasattr(os, "getloadavg"):
             self.beyond = max(self.beyond or 0.0, os.getloadavg()[0] - torch.get_num_threads())
@@ -64,20 +64,20 @@ class Watch:
 
 
 def why_no_speed(sessions: Sequence[dict[str, Any]]) -> str | None:
-    """A few words on why times of these sessions are no speeds, or None where they are."""
+    """Why the times of these sessions are not reliable, or None if they are."""
     worked = [session for session in sessions if session.get("chunks") != 0]
     if any(session.get("load_beyond") is None for session in worked) or not worked:
         return "load not recorded"
     if any(session["load_beyond"] > BUSY for session in worked):
         return "machine was busy"
     if any(overlap(a, b) for a, b in combinations(worked, 2)):
-        return "processes ran side by side"
+        return "several processes ran at once"
     if len({(session.get("machine"), session.get("device")) for session in worked}) > 1:
-        return "on several machines"
+        return "several machines"
     return None
 
 
 def overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Whether two sessions worked at the same time; one that was killed worked until its last chunk."""
+    """Whether two sessions overlap in time; a killed one ended with its last chunk."""
     ends = [session["ended"] or session["until"] for session in (a, b)]
     return bool(a["started"] < ends[1] and b["started"] < ends[0])

@@ -1,4 +1,4 @@
-"""Records of older versions, read in today's words: the one place that knows the former ones."""
+"""Records of older versions, read with current names: the only place that knows the old ones."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ FREE = ("values", "paper")  # names that the author of an experiment chose
 
 
 def migrate(value: Any) -> Any:
-    """JSON of a record with former names of keys, patterns, groups and sites replaced; what is current stays."""
+    """Replace old names of keys, patterns, groups and sites in a record's JSON; current names stay."""
     if isinstance(value, list):
         return [migrate(part) for part in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Records read: both capabilities and the cost of every setting, with intervals and paired tests."""
+"""Reports from records: generation, classification and cost of every setting, with intervals and paired tests."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -23,7 +23,7 @@ from bigain.registry import miss
 
 @dataclass(frozen=True)
 class Row:
-    """One setting: what is known of it, None where it was not measured."""
+    """One setting; None means not measured."""
 
     label: str
     name: str
@@ -71,15 +71,15 @@ def find_record(place: Path) -> Path:
     """A record file, or the one in a run folder."""
     path = place / FILE if place.is_dir() else place
     if not path.exists():
-        raise FileNotFoundError(f"no record {path}; `bigain run FILE --out {place}` makes one")
+        raise FileNotFoundError(f"no record {path}; create it with `bigain run FILE --out {place}`")
     return path
 
 
 def read_report(place: Path, against: str | None = None, idle: bool = False) -> Report:
-    """Of a run folder or record; `against` names the rows that the others are compared with, value by value.
+    """The report of a run folder or record file.
 
-    The label of one setting compares all with that one; without it all are compared with the uncompressed model.
-    `idle` vouches for a record that does not say so itself that nothing else ran when it was made.
+    `against` is the name of a row to compare with, value by value, or the label of one setting; by default the
+    uncompressed model. `idle=True` says that the machine was idle, for records without this information.
     """
     path = find_record(place)
     with closing(Store(path, read_only=True)) as store:
@@ -114,18 +114,18 @@ def is_dense(spec: dict[str, Any]) -> bool:
 
 
 def untimed(row: Row, reason: str | None) -> Row:
-    """Without its speed, where there is a reason not to believe it."""
+    """The row without its speed, if there is a reason not to trust it."""
     return row if reason is None or row.speed is None else replace(row, speed=None, speed_note=reason)
 
 
 def partners(found: Specs, name: str) -> dict[str, str | None]:
-    """For each setting the one called `name` with the same swept values, or the one that has `name` as its label."""
+    """For each setting, the one called `name` with the same swept values, or the one labelled `name`."""
     labels = [label for _, label, _ in found]
     if name in labels:
         return dict.fromkeys(labels, name)
     known = list(dict.fromkeys(spec["name"] for _, _, spec in found))
     if name not in known:
-        raise ValueError(miss("row to compare with", name, [*known, *labels]))
+        raise ValueError(miss("row", name, [*known, *labels]))
     own = [(label, spec["values"]) for _, label, spec in found if spec["name"] == name]
     return {label: next((other for other, values in own if values == spec["values"]), None) for _, label, spec in found}
 
@@ -134,7 +134,7 @@ Decisions = dict[str, DecisionRow]
 
 
 class Found(NamedTuple):
-    """What a record has of a setting."""
+    """A setting in a record."""
 
     decisions: Decisions
     measures: dict[str, Any]
@@ -153,11 +153,11 @@ def read_setting(store: Store, number: int) -> Found:
 
 
 def broken(generated: list[GeneratedRow], samples: Samples | None) -> str | None:
-    """What shows that generated images are none: each has its own seed, so that they cannot be all the same."""
+    """What is wrong with generated images, or None: with different seeds they cannot all be the same."""
     if len(generated) > 1 and len({row.hash for row in generated}) == 1:
-        return f"all {len(generated)} images are the same picture"
-    strange = samples.not_finite() if samples else None
-    return f"{strange} is not finite" if strange else None
+        return f"all {len(generated)} images are identical"
+    name = samples.not_finite() if samples else None
+    return f"{name} is not finite" if name else None
 
 
 def make_row(label: str, spec: dict[str, Any], own: Found, other: Found | None, dense: Found | None) -> Row:
@@ -200,7 +200,7 @@ def classification(own: Decisions) -> dict[str, Any]:
 
 
 def comparison(own: Decisions, other: Decisions) -> dict[str, Any]:
-    """On the images that both have seen."""
+    """Paired comparison on the images of both."""
     names = sorted(own.keys() & other.keys())
     if not names:  # two processes may be at different images
         return {}
@@ -210,9 +210,9 @@ def comparison(own: Decisions, other: Decisions) -> dict[str, Any]:
 
 
 def speed(own: Decisions, dense: Decisions) -> Estimate | None:
-    """How many times as fast an evaluation is as the uncompressed model's, on the images both have seen: the median.
+    """The median speed-up of an evaluation over the uncompressed model, on the images of both.
 
-    Images are timed a chunk at a time, so that all of a chunk have one ratio, which counts once.
+    Images are timed per chunk, so all images of a chunk have one ratio, which counts once.
     """
     pairs = [(own[name], dense[name]) for name in sorted(own.keys() & dense.keys())]
     ratios = {round(b.seconds / b.evaluations * a.evaluations / a.seconds, 9) for a, b in pairs if a.seconds}
@@ -220,7 +220,7 @@ def speed(own: Decisions, dense: Decisions) -> Estimate | None:
 
 
 def distance_changes(own: Samples | None, other: Samples | None) -> dict[str, Difference]:
-    """By how much each distance to real images is larger than the other's, where there are as many images."""
+    """The difference of each distance to real images from the other's, if the numbers of images are equal."""
     if own is None or other is None or own.n != other.n:
         return {}
     shared = [name for name in own.distances if name in other.distances]
@@ -228,7 +228,7 @@ def distance_changes(own: Samples | None, other: Samples | None) -> dict[str, Di
 
 
 def right(row: DecisionRow) -> bool:
-    """For several labels: the winner is one of them."""
+    """Whether the prediction is one of the labels."""
     return row.predicted in row.truth
 
 

@@ -1,4 +1,4 @@
-"""What a record has of one image: classified, or generated."""
+"""Rows of a record: one classified or generated image."""
 
 import zlib
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class DecisionRow(NamedTuple):
 
 
 class GeneratedRow(NamedTuple):
-    """One generated image; `example` is its PNG where the record keeps it."""
+    """One generated image; `example` is its PNG if the record has it."""
 
     number: int
     subject: str

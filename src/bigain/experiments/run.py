@@ -1,4 +1,4 @@
-"""`bigain run`: execute an experiment file, with the time left for all of it."""
+"""`bigain run`: run an experiment file with a progress bar."""
 
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +13,7 @@ from bigain.progress import progress_bars
 
 
 def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[str, str]:
-    """Run what is not done yet; names of images that could not be read, with the reasons."""
+    """Run what is missing; -> reasons by name of unreadable images."""
     experiment = read_experiment(path)
     run = Run.start(experiment, folder, load_denoiser(experiment.model, device=device, dtype=best_dtype(device)))
     with closing(run.store):
@@ -22,7 +22,7 @@ def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[st
 
 
 def execute(run: Run, console: Console) -> None:
-    """Do what is not done yet, and measure what was done."""
+    """Run what is missing, then measure the results."""
     experiment = run.experiment
     with progress_bars(console) as bars:
         chunks = run.chunks()

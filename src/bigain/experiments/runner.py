@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
 
 @dataclass
 class Run:
-    """All that the chunks of an experiment need."""
+    """Everything that the chunks of an experiment need."""
 
     experiment: Experiment
     folder: Path
@@ -85,7 +85,7 @@ class Run:
         return cls(experiment, folder, store, ids, denoiser, data)
 
     def chunks(self) -> list[Chunk]:
-        """All chunks, so ordered that all settings get on alike."""
+        """All chunks, ordered so that all settings advance together."""
         found: list[tuple[str, Setting, int, int]] = []
         for task, size in (("classify", CLASSIFIED_AT_ONCE), ("generate", GENERATED_AT_ONCE)):
             for setting in self.experiment.settings:
@@ -112,8 +112,8 @@ class Run:
         except FloatingPointError as error:
             what = f"cannot {chunk.task} images {chunk.first} to {chunk.last - 1}: {error}"
             raise ValueError(
-                f"{chunk.setting.label}: {what}. Nothing of these is recorded; look at the weights and the operator, "
-                "or take the row out"
+                f"{chunk.setting.label}: {what}. Nothing was recorded for them; check the weights and the operator, "
+                "or remove the row"
             ) from error
 
     def _work(self, chunk: Chunk) -> None:
@@ -170,7 +170,7 @@ class Run:
         self.store.add_generated(self.ids[chunk.setting.label], rows)
 
     def images(self, setting: Setting) -> Path:
-        """Where the generated images of a setting lie."""
+        """The folder of a setting's generated images."""
         return self.folder / "images" / str(self.ids[setting.label])
 
 
@@ -183,7 +183,7 @@ def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset, se
 
 
 def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: Dataset) -> Hashes:
-    """Hashes of all that decides results and may change behind a name: images, weights, own code."""
+    """Hashes of what may change behind a name: images, weights, users' own code."""
     tasks = {task for setting in experiment.settings for task in setting.tasks}
     sets = [data] if "classify" in tasks else []
     others: dict[str, nn.Module] = {}
@@ -209,14 +209,14 @@ def with_name(text: str, names: Sequence[str]) -> str:
 
 
 def check_images(images: Tensor, first: int) -> None:
-    """(n, c, s, s), the images from number `first` on; a black picture must not stand for what is no number."""
+    """Raise for NaN in (n, c, s, s), images from number `first` on: they would be saved as black images."""
     broken = (~images.isfinite()).flatten(1).any(1).nonzero().flatten().tolist()
     if broken:
         raise FloatingPointError(f"generated image {first + broken[0]} has values that are not finite")
 
 
 def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: int) -> None:
-    """Try all that is used later, so that a mistake costs no work and no folder is bound to it."""
+    """Try everything that is used later, so that mistakes show before any work is done or recorded."""
     for setting in experiment.settings:
         with attached(denoiser.network, setting):
             pass
@@ -233,20 +233,20 @@ def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
             folder_of(wanted.features)
         if 2 * wanted.count > real:
             raise ValueError(
-                f"a distance of {wanted.count} generated images needs twice as many real ones; {data.name} gives "
-                f"{real}: generate {real // 2} at most, or leave features out"
+                f"a distance of {wanted.count} generated images needs twice as many real ones, got {real} from "
+                f"{data.name}; generate at most {real // 2}, or leave out features"
             )
 
 
 @contextmanager
 def attached(network: nn.Module, setting: Setting) -> Iterator[list[Handle]]:
-    """A network with all that belongs to a setting, for a while."""
+    """Attach a setting's operators inside the `with` block."""
     with ExitStack() as stack:
         yield [stack.enter_context(compress(network, compression)) for compression in setting.attach]
 
 
 def run_chunks(run: Run, progress: Progress | None = None, patience: float = 2.0) -> None:
-    """Do all chunks that are not done; those that another process holds are waited for."""
+    """Run all chunks that are not done; wait for those that another process runs."""
     session, watch = run.store.log_session(now(), environment(run.denoiser)), Watch()
     run.store.update_session(session, watch.summary())
     waiting: Sequence[Chunk] = run.chunks()
@@ -271,7 +271,7 @@ def run_chunks(run: Run, progress: Progress | None = None, patience: float = 2.0
 
 @contextmanager
 def try_lock(path: Path, number: int) -> Iterator[bool]:
-    """Hold one byte of a lock file, if nobody else does; the system lets go of it when the process dies."""
+    """Lock one byte of a file if no other process has; the system releases it when the process ends."""
     import fcntl  # not on Windows, where the rest of the package does not need it
 
     with path.open("a+b") as file:
@@ -290,7 +290,7 @@ def png(picture: Image.Image) -> bytes:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write beside, then rename: a kill in between leaves no half of a file."""
+    """Write to a temporary file, then rename, so that a kill never leaves half a file."""
     beside = path.with_suffix(f".{os.getpid()}.tmp")
     beside.write_bytes(data)
     beside.replace(path)

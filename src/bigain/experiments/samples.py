@@ -1,4 +1,4 @@
-"""What is measured of generated images, as one typed object; records hold it as JSON, which is read here only."""
+"""Measurements of generated images as a typed object; records hold it as JSON, which is only read here."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from bigain.metrics.intervals import Estimate, Share
 
 @dataclass(frozen=True)
 class Spectra:
-    """Power of generated and of real images at each frequency, in decibels, and how far the two are apart."""
+    """Power spectra of generated and real images, in decibels, and their distance."""
 
     frequency: tuple[float, ...]
     decibels: tuple[float, ...]
@@ -20,7 +20,7 @@ class Spectra:
 
 @dataclass(frozen=True)
 class Samples:
-    """The generated images of a setting: None where something was not measured."""
+    """Measurements of a setting's generated images; None means not measured."""
 
     n: int
     distances: dict[str, Distance] = field(default_factory=dict)  # to real images, by name
@@ -62,7 +62,7 @@ class Samples:
         )
 
     def not_finite(self) -> str | None:
-        """The first measure that is not a finite number, so that nothing here can be believed."""
+        """The first measure that is not finite, or None."""
         numbers: dict[str, tuple[float, ...]] = {name: (d.value, d.error) for name, d in self.distances.items()}
         numbers |= {"ssim": (self.ssim.value,)} if self.ssim else {}
         return next((name for name, values in numbers.items() if not all(map(is_finite, values))), None)

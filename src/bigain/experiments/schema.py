@@ -1,4 +1,4 @@
-"""The SQLite file of a record: its tables, how ours is told from others, and how it is opened without a trace.
+"""The SQLite file of a record: its tables, how it is recognised, and how it is opened without a trace.
 
 Before anything is written, a file is recognised by reading alone: a `results.sqlite` of another program is left
 as it is.
@@ -39,7 +39,7 @@ create table if not exists hashes (
 
 
 class RecordError(ValueError):
-    """A file that is no record, or not a whole one; the text names it and says what to do."""
+    """A file that is not a record, or a damaged one; the text says what to do."""
 
 
 def damaged(path: Path, what: object) -> RecordError:
@@ -48,13 +48,13 @@ def damaged(path: Path, what: object) -> RecordError:
 
 def foreign(path: Path, what: str) -> RecordError:
     return RecordError(
-        f"{path} is not a record of bigain ({what}) and is left as it is; give a run folder or its record, or let the "
-        "run write to another folder"
+        f"{path} is not a bigain record ({what}) and is left unchanged; use a run folder or its record, or another "
+        "folder for the run"
     )
 
 
 class Header(NamedTuple):
-    """What the first bytes of an SQLite file say."""
+    """The header of an SQLite file."""
 
     wal: bool
     version: int
@@ -62,7 +62,7 @@ class Header(NamedTuple):
 
 
 def read_header(path: Path) -> Header | None:
-    """None for a file with nothing in it."""
+    """The header, or None for an empty file."""
     if not path.is_file():
         raise foreign(path, "a folder" if path.is_dir() else "not a regular file")
     with path.open("rb") as file:
@@ -77,7 +77,7 @@ def read_header(path: Path) -> Header | None:
 
 
 def recognise(path: Path) -> bool:
-    """Whether there is a record in a file; False where there is nothing yet, an error where there is something else."""
+    """Whether a file is a record; False if it is missing or empty, an error if it is something else."""
     if not path.exists():
         return False
     header = read_header(path)
@@ -86,8 +86,8 @@ def recognise(path: Path) -> bool:
     if header.application == APPLICATION:
         if header.version > VERSION:
             raise RecordError(
-                f"{path} was written by a newer bigain (version {header.version} of records; this one reads up to "
-                f"{VERSION}); update bigain, or take a new folder"
+                f"{path} was written by a newer bigain (record version {header.version}, this one reads up to "
+                f"{VERSION}); update bigain, or use a new folder"
             )
         return True
     try:
@@ -114,17 +114,17 @@ def table_names(base: sqlite3.Connection) -> set[str]:
 
 
 def beside(path: Path) -> list[Path]:
-    """Where SQLite keeps what is not yet in the file itself."""
+    """The files where SQLite keeps what is not yet in the database."""
     return [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
 
 
 def waiting(path: Path) -> bool:
-    """Whether something lies beside the file: a process works on it, or was killed."""
+    """Whether such files exist: a process is writing, or was killed."""
     return any(place.exists() and place.stat().st_size for place in beside(path))
 
 
 def copied(path: Path) -> sqlite3.Connection:
-    """The contents in memory, read from a copy, so that nothing is written to the file or beside it."""
+    """The database in memory, read from a copy, so that nothing is written to the file or next to it."""
     memory = sqlite3.connect(":memory:", isolation_level=None)
     with tempfile.TemporaryDirectory() as folder:
         for place in (path, *beside(path)):
@@ -136,9 +136,9 @@ def copied(path: Path) -> sqlite3.Connection:
 
 
 def open_reading(path: Path) -> sqlite3.Connection:
-    """A record to read: no file is left beside it, also in a folder that cannot be written to."""
+    """Open a record for reading; this leaves no files next to it and works in read-only folders."""
     if not recognise(path):
-        raise RecordError(f"{path} holds no results yet; `bigain run FILE --out {path.parent}` makes them")
+        raise RecordError(f"{path} has no results yet; create them with `bigain run FILE --out {path.parent}`")
     header = read_header(path)
     try:
         if waiting(path) and os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
@@ -153,7 +153,7 @@ def open_reading(path: Path) -> sqlite3.Connection:
 
 
 def open_writing(path: Path) -> sqlite3.Connection:
-    """A record to write, made where there is none; an older one gets what it lacks."""
+    """Open a record for writing; create it if it is missing, and upgrade an older one."""
     known = recognise(path)
     try:
         base = connect(path, "mode=rwc")
@@ -186,7 +186,7 @@ def make_tables(base: sqlite3.Connection) -> None:
 
 
 def checked(base: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    """The same connection, if the file is whole and has the tables and columns of its version."""
+    """Check that the file is intact and has the tables and columns of its version; -> the same connection."""
     try:
         (found,) = base.execute("pragma quick_check(1)").fetchone()
         if found != "ok":

@@ -1,4 +1,4 @@
-"""Which files outside the package decide an experiment's results: those of the operators and the like that it uses."""
+"""Files outside the package that decide an experiment's results: users' own operators and the like."""
 
 import ast
 import inspect
@@ -25,7 +25,7 @@ INSTALLED = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib",
 
 
 def source_hashes(experiment: Experiment) -> dict[str, str]:
-    """Hashes of the files, by names without folders: records must not depend on where they were made."""
+    """Hashes of the files, by names without folders: records must not depend on their location."""
     found: dict[str, str] = {}
     waiting = [module for thing in used(experiment) for module in homes(thing)]
     while waiting:
@@ -54,7 +54,7 @@ def used(experiment: Experiment) -> Iterator[Any]:
 
 
 def homes(thing: Any) -> Iterator[ModuleType]:
-    """The modules that a thing is written in: its own and, for a class, those of what it is built on."""
+    """The modules that define an object: its own and, for a class, those of its bases."""
     while isinstance(thing, partial):
         thing = thing.func
     if not hasattr(thing, "__qualname__"):
@@ -66,7 +66,7 @@ def homes(thing: Any) -> Iterator[ModuleType]:
 
 
 def source(module: ModuleType) -> bytes | None:
-    """What was run of a module where we ran it, otherwise its file as it is now; None where it has no file."""
+    """The content of a module's file when we ran it, otherwise as it is now; None if it has no file."""
     place = getattr(module, "__file__", None)
     if place is None:
         return None
@@ -83,7 +83,7 @@ def title(module: ModuleType) -> str:
 
 
 def imported(module: ModuleType, data: bytes) -> Iterator[ModuleType]:
-    """Modules that a file imports, as far as they are loaded."""
+    """Loaded modules that a file imports."""
     if not str(module.__file__).endswith(".py"):
         return
     for node in ast.walk(ast.parse(data)):
@@ -97,7 +97,7 @@ def imported(module: ModuleType, data: bytes) -> Iterator[ModuleType]:
 
 
 def installed(module: ModuleType) -> bool:
-    """Whether a module comes with Python or with a package; those are told by their versions."""
+    """Whether a module comes with Python or with an installed package, which have versions."""
     return getattr(module, "__file__", None) is None or within(module, [OURS, *INSTALLED])
 
 

@@ -1,4 +1,4 @@
-"""Results of an experiment in one SQLite file: what is done, so that nothing is lost and nothing is done twice."""
+"""The results of an experiment in one SQLite file, so that nothing is lost and nothing is done twice."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ Hashes = dict[str, dict[str, str]]  # kind (image, weights, source): hashes by n
 
 
 class Store:
-    """One run's SQLite file. Every write is one transaction, so a kill at any moment leaves it whole."""
+    """The SQLite file of a run. Every write is one transaction, so a kill never damages it."""
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class Store:
         self.base = open_reading(path) if read_only else open_writing(path)
 
     def close(self) -> None:
-        """Leave one file, with nothing beside it, unless another process still works on it."""
+        """Close and leave a single file, unless another process still uses it."""
         if not self.read_only:
             with suppress(sqlite3.OperationalError, sqlite3.ProgrammingError):  # in use elsewhere; closed already
                 self.base.execute("pragma busy_timeout = 0")
@@ -44,7 +44,7 @@ class Store:
             if self.base.in_transaction:  # a full disk has rolled back already
                 self.base.execute("rollback")
             if isinstance(error, sqlite3.OperationalError):
-                again = "what is done is kept, and the same command goes on from there"
+                again = "results so far are kept; run the same command to continue"
                 raise sqlite3.OperationalError(f"cannot write {self.path}: {error}; {again}") from error
             if isinstance(error, sqlite3.DatabaseError):
                 raise damaged(self.path, error) from error
@@ -57,7 +57,7 @@ class Store:
             raise damaged(self.path, error) from error
 
     def decoded(self, text: Any, kind: type[T], place: str) -> T:
-        """What a text in a table says, which is JSON of some kind."""
+        """Parse JSON from a table and check its type."""
         try:
             found = json.loads(text)
         except (ValueError, TypeError) as error:
@@ -69,10 +69,10 @@ class Store:
     def begin(
         self, experiment: Experiment, data: dict[str, Any] | None = None, hashes: Hashes | None = None
     ) -> dict[str, int]:
-        """Write down the experiment, or check that it is the one of before; ids of its settings by label.
+        """Record the experiment, or check that it is the recorded one; -> ids of its settings by label.
 
-        Settings may be added or left out later, and n may grow; what decides the results of a setting may not change,
-        nor may the images: `data` is the dataset's identity, `hashes` those of images, weights and code.
+        Settings may be added or removed later, and n may grow. What decides the results of a setting may not change,
+        nor may the images: `data` is the dataset's identity, `hashes` are those of images, weights and code.
         """
         wanted = {"experiment": as_text(experiment.identity())} | ({"data": as_text(data)} if data else {})
         wanted |= {f"setting {s.label}": as_text(s.identity()) for s in experiment.settings}
@@ -101,18 +101,18 @@ class Store:
         return {setting.label: ids[setting.label] for setting in experiment.settings}
 
     def hashes(self, kind: str) -> dict[str, str]:
-        """Of all images, parts of the weights or source files by name; none where the record is older than they."""
+        """Hashes of images, weights or source files by name; empty for older records without hashes."""
         if not self.rows("select 1 from sqlite_master where name = 'hashes'"):
             return {}
         return dict(self.rows("select name, hash from hashes where kind = ?", kind))
 
     def check_dtype(self, dtype: str) -> None:
-        """Results of one record are in one precision; another device of the same precision only rounds otherwise."""
+        """Check that the dtype is the recorded one; another device with the same dtype only rounds differently."""
         known = {found["dtype"] for found in self.sessions() if "dtype" in found}
         if known - {dtype}:
             raise ValueError(
-                f"{self.path} holds results in {', '.join(sorted(known))}, and the model is in {dtype} now, which "
-                "decides otherwise; go on with the device of then, or take a new folder"
+                f"{self.path} has results in {', '.join(sorted(known))}, but the model is now in {dtype}; "
+                "use the same device as before, or a new folder"
             )
 
     def log_session(self, started: str, environment: dict[str, Any]) -> int:
@@ -125,7 +125,7 @@ class Store:
             self.base.execute("update sessions set ended = ? where rowid = ?", (ended, session))
 
     def update_session(self, session: int, environment: dict[str, Any]) -> None:
-        """What became known of a session while it worked."""
+        """Add information to a running session."""
         with self.writing():
             self.base.execute(
                 "update sessions set facts = json_patch(facts, ?) where rowid = ?", (json.dumps(environment), session)
@@ -189,7 +189,7 @@ class Store:
             tuple(self.decoded(text, list, place)) for text in (truth, ranking, chances, steps)
         )
         if not all(isinstance(number, int | float) for number in (predicted, evaluations, seconds, *own)):
-            raise damaged(self.path, f"{place}: a text where a number belongs")
+            raise damaged(self.path, f"{place}: expected a number, got text")
         try:
             found = unpack(errors, len(order))
         except (zlib.error, ValueError, TypeError) as error:
@@ -203,12 +203,12 @@ class Store:
         return [GeneratedRow(*row) for row in rows]
 
     def meta(self) -> dict[str, Any]:
-        """The experiment as it was written down, its words, and the sessions that worked on it."""
+        """The recorded experiment, its texts, and its sessions."""
         rows = dict(self.rows("select key, value from meta"))
         missing = [key for key in ("experiment", "words") if key not in rows]
         if missing and not rows:
             raise RecordError(
-                f"{self.path} holds no results yet; `bigain run FILE --out {self.path.parent}` makes them"
+                f"{self.path} has no results yet; create them with `bigain run FILE --out {self.path.parent}`"
             )
         if missing:
             raise damaged(self.path, f"meta has no {missing[0]}")
@@ -223,13 +223,13 @@ class Store:
         ]
 
     def write_record(self, path: Path) -> None:
-        """A small copy for keeping: all that a report needs, without the errors of each trial."""
+        """Write a small copy with all that a report needs, without the errors of each trial."""
         if path.exists() and path.samefile(self.path):
-            raise ValueError(f"{path} is the run itself; name another file for the small copy of its record")
+            raise ValueError(f"{path} is the run itself; use another file for the copy")
         if path.exists() and not is_record(path):
-            raise ValueError(f"{path} is there already and is no record; name another file")
+            raise ValueError(f"{path} already exists and is not a record; use another file")
         if not path.parent.is_dir():
-            raise FileNotFoundError(f"no folder {path.parent} for the record {path.name}; make it first")
+            raise FileNotFoundError(f"no folder {path.parent} for the record {path.name}; create it first")
         part = path.with_name(f".{path.name}.part")
         try:
             part.unlink(missing_ok=True)
@@ -258,7 +258,7 @@ def is_record(path: Path) -> bool:
 
 
 def shrink(path: Path) -> None:
-    """Take out what reports do not look at."""
+    """Remove what reports do not need."""
     with closing(sqlite3.connect(path, isolation_level=None)) as copy:
         copy.execute("update decisions set errors = null, steps = '[]'")
         (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()

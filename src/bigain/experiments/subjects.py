@@ -1,4 +1,4 @@
-"""The images of an experiment, and what a model is asked for on them: class conditions, subjects to generate."""
+"""The images of an experiment, its class conditions, and the subjects to generate."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,22 +18,22 @@ def class_conditions(denoiser: Denoiser, data: Dataset) -> tuple[list[str | int]
     if own is not None:
         known = by_folder(own)
         names = [name if name in own else known.get(name) for name in data.classes]
-        strange = [name for name, found in zip(data.classes, names, strict=True) if found is None]
-        if strange:
-            raise ValueError(f"the model has no class {strange[0]!r} of {data.name}; it has {', '.join(own)}")
+        unknown = [name for name, found in zip(data.classes, names, strict=True) if found is None]
+        if unknown:
+            raise ValueError(f"unknown class {unknown[0]!r} of {data.name}. The model has: {', '.join(own)}")
         return [name for name in names if name is not None], "{}"
     if data.numbers is None:
-        raise ValueError(f"{data.name} has no ImageNet label numbers, which this class-conditional model needs")
+        raise ValueError(f"{data.name} has no ImageNet label numbers, which this model needs")
     return list(data.numbers), "{}"
 
 
 def by_folder(classes: Iterable[str | int]) -> dict[str, str]:
-    """Classes by the names that folders of their images have, which hold no slash: T-shirt_top is T-shirt/top."""
+    """Classes by folder name, which has no slash: T-shirt_top is T-shirt/top."""
     return {str(name).replace("/", "_"): str(name) for name in classes}
 
 
 def subjects(denoiser: Denoiser, data: Dataset, count: int) -> list[str | int]:
-    """What to generate: captions where the dataset has them and the model reads, otherwise its classes in turn."""
+    """What to generate: captions if the dataset has them and the model takes text, otherwise its classes in turn."""
     if denoiser.by_text and any(example.captions for example in data.examples[:1]):
         captions = [caption for example in data.examples for caption in example.captions[:1]]
         return [captions[i % len(captions)] for i in range(count)]
@@ -43,7 +43,7 @@ def subjects(denoiser: Denoiser, data: Dataset, count: int) -> list[str | int]:
 
 
 def whole_data(experiment: Experiment) -> Dataset:
-    """The dataset of the experiment, without the images of another one that it leaves out."""
+    """The dataset of the experiment, without the images it excludes."""
     data = load_data(experiment.data)
     return data if experiment.without is None else data.without(load_data(experiment.without).names)
 

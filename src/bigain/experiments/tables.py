@@ -13,7 +13,7 @@ CHUNKS = 6  # with fewer, the sign test has no interval of 95 %
 
 
 class Column(NamedTuple):
-    """A column of the table: its head and the text of a row, empty where there is nothing to say."""
+    """A column of the table: its heading, and the text of a row, which may be empty."""
 
     head: str
     text: Callable[[Row], str]
@@ -34,7 +34,7 @@ def signed(found: Estimate | None) -> str:
 
 
 def times(row: Row) -> str:
-    """The speed with its interval, or what there is to say instead."""
+    """The speed-up with its interval, or the reason why there is none."""
     if row.speed is None:
         return row.speed_note or ""
     span = f"[{row.speed.low:.2f}, {row.speed.high:.2f}]" if row.speed.bounded else f"(n = {row.speed.n})"
@@ -42,7 +42,7 @@ def times(row: Row) -> str:
 
 
 def shortened(row: Row) -> str:
-    """`256 → 77`, or `256, keys → 64` where the queries stay."""
+    """`256 → 77`, or `256, keys → 64` if all queries stay."""
     return "; ".join(
         f"{tokens} → {queries}" if queries < tokens else f"{tokens}, keys → {keys}"
         for tokens, queries, keys in row.tokens or ()
@@ -62,7 +62,7 @@ def spectral(row: Row) -> str:
 
 
 def columns(report: Report) -> list[Column]:
-    """The columns that say something for at least one row."""
+    """The columns that are not empty."""
     wanted = [
         Column("setting", lambda r: r.label),
         Column("accuracy %", lambda r: interval(r.accuracy)),
@@ -89,7 +89,7 @@ def columns(report: Report) -> list[Column]:
         Column("saved %", lambda r: percent(r.saved)),
         Column("GFLOPs a decision", lambda r: "" if r.decision_flops is None else f"{r.decision_flops / 1e9:.2f}"),
         Column("saved of a decision %", lambda r: percent(r.decision_saved)),
-        Column("times as fast", times),
+        Column("speed-up", times),
         Column("tokens", shortened),
         *(paper_column(key) for key in paper_keys(report.rows)),
     ]
@@ -132,7 +132,7 @@ def paper_column(key: str) -> Column:
 
 
 def footnote(report: Report) -> str:
-    """n, seed, policy, machine: what a number needs to mean something."""
+    """Model, data, seed, policy, intervals and versions."""
     found, session = report.experiment, (report.sessions or [{}])[-1]
     words = [
         f"model {found['model']}, data {found['data']}",
@@ -140,7 +140,7 @@ def footnote(report: Report) -> str:
         "intervals 95 %: Wilson for shares, Tango for differences on the same images; ± one standard error",
     ]
     floors = {
-        f"{name} of real against real {distance.floor:.2f} (n = {distance.n}; those of another n do not compare)"
+        f"{name} of real against real {distance.floor:.2f} (n = {distance.n}; not comparable at another n)"
         for row in report.rows
         if row.samples
         for name, distance in row.samples.distances.items()
@@ -152,13 +152,13 @@ def footnote(report: Report) -> str:
 
 
 def cautions(rows: Sequence[Row]) -> list[str]:
-    """Why some numbers are not there."""
-    found = [f"{row.label}: {row.samples_note}, so they have no distances" for row in rows if row.samples_note]
+    """Why some numbers are missing."""
+    found = [f"{row.label}: {row.samples_note}, so there are no distances" for row in rows if row.samples_note]
     few = [row.speed.n for row in rows if row.speed and not row.speed.bounded]
     if few:
-        found.append(f"times as fast of {min(few)} chunks: too few for an interval, which needs {CHUNKS}")
+        found.append(f"speed-up over n = {min(few)} chunks: too few for an interval, which needs {CHUNKS}")
     notes = dict.fromkeys(row.speed_note for row in rows if row.speed_note)
-    return found + [f"times are not shown as speed ({note})" for note in notes]
+    return found + [f"speed-up not shown ({note})" for note in notes]
 
 
 def markdown(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""How often the one right class was named."""
+"""Accuracy, for one true class per image."""
 
 import numpy as np
 
@@ -12,12 +12,12 @@ def top1(predicted: np.ndarray, truth: np.ndarray, confidence: float = 0.95) -> 
 
 
 def per_class(predicted: np.ndarray, truth: np.ndarray, confidence: float = 0.95) -> dict[int, Share]:
-    """Top-1 among the images of each class; a class without an image has no entry: (N,), (N,) -> shares."""
+    """Accuracy on the images of each class; a class without images has no entry: (N,), (N,) -> shares."""
     hits = _hits(predicted, truth)
     return {int(k): wilson(int(hits[truth == k].sum()), int((truth == k).sum()), confidence) for k in np.unique(truth)}
 
 
 def _hits(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     if predicted.shape != truth.shape or truth.ndim != 1:
-        raise ValueError(f"predicted and true classes must be (N,) both, got {predicted.shape} and {truth.shape}")
+        raise ValueError(f"predicted and true classes must both be (N,), got {predicted.shape} and {truth.shape}")
     return predicted == truth

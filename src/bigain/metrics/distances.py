@@ -1,4 +1,4 @@
-"""Distances of generated to real images, named by their features and printed with the floor at the same n."""
+"""Distances of generated to real images, named by their features, with the floor at the same n."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple

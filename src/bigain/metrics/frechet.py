@@ -1,4 +1,4 @@
-"""Fréchet distance between two sets of features, and how far it can be trusted at few images."""
+"""Fréchet distance between two sets of features, and its error at few images."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Moments(NamedTuple):
-    """What the Fréchet distance knows of a set: mean (d,), and a factor F (r, d) of the covariance FᵀF."""
+    """Moments of a set for the Fréchet distance: mean (d,), and a factor F (r, d) of the covariance FᵀF."""
 
     mean: np.ndarray
     factor: np.ndarray

@@ -1,4 +1,4 @@
-"""What a batch of images must look like in this room."""
+"""Checks of image batches."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Features of FID as the paper takes it, with pytorch-fid: the Inception network of 2015, 2048 numbers an image."""
+"""Features of FID as in the paper, with pytorch-fid: the Inception network of 2015, 2048 numbers per image."""
 
 import hashlib
 import warnings

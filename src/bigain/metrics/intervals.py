@@ -71,7 +71,7 @@ def median_interval(values: np.ndarray, confidence: float = 0.95) -> Estimate:
 
 
 def bootstrap_mean(values: np.ndarray, *, confidence: float = 0.95, resamples: int = 9999, seed: int = 0) -> Estimate:
-    """The mean of one value an image, with its percentile bootstrap interval: (n,) -> an estimate."""
+    """The mean of one value per image, with its percentile bootstrap interval: (n,) -> an estimate."""
     values = np.asarray(values, np.float64)
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"a bootstrap needs one value for each of two images or more, got shape {values.shape}")

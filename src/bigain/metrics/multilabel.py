@@ -1,4 +1,4 @@
-"""Images with several right classes: three numbers that are easily taken for one another.
+"""Metrics for images with several labels: three numbers that are easily confused.
 
 *Top-1 precision* asks whether the winner is one of the image's labels. *Label-ranking precision* is an average
 precision over the classes of one image, then averaged over images: what the paper calls mAP. *Class precision* is an
@@ -16,7 +16,7 @@ def top1_precision(winners: np.ndarray, labels: np.ndarray, confidence: float = 
     """Share of images whose winner is one of their labels: (N,) classes, (N, K) true or false -> share."""
     _check_labelled(labels)
     if winners.shape != labels.shape[:1]:
-        raise ValueError(f"there must be one winner an image, got {winners.shape} for {len(labels)} images")
+        raise ValueError(f"there must be one winner per image, got {winners.shape} for {len(labels)} images")
     hits = labels[np.arange(len(labels)), winners]
     return wilson(int(hits.sum()), len(hits), confidence)
 

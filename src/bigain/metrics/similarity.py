@@ -1,4 +1,4 @@
-"""How far an image is from the uncompressed image of the same seed, one number an image."""
+"""How far an image is from the uncompressed image of the same seed, one number per image."""
 
 import numpy as np
 import torch

@@ -31,7 +31,7 @@ def build_meta(name_or_folder: str) -> nn.Module:
         with torch.device("meta"):
             return getattr(diffusers, class_name).from_config(config).eval()
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, RuntimeError) as error:
-        raise ValueError(f"{name_or_folder}: its configuration is of no {class_name} ({error})") from error
+        raise ValueError(f"{name_or_folder}: not a configuration of {class_name} ({error})") from error
 
 
 def meta_copy(model: Any) -> nn.Module:
@@ -52,7 +52,7 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 class Inputs(NamedTuple):
-    """A call of a model: what goes in by position and by name."""
+    """Arguments of a model call, by position and by name."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -61,7 +61,7 @@ class Inputs(NamedTuple):
 def example_inputs(
     model: Any, latent: tuple[int, int] | None = None, batch: int = 1, text_tokens: int = TEXT_TOKENS
 ) -> Inputs:
-    """Inputs of the right shapes for a model of any family, on its device and of its type."""
+    """Random inputs of the right shapes for a model of any family, on its device and in its dtype."""
     config, kind = model.config, type(model).__name__
     height, width = latent or native_size(model)
 

@@ -1,4 +1,4 @@
-"""Configuration files of models: sizes are looked at before anything of that size is made."""
+"""Configuration files of models: sizes are checked before anything of that size is allocated."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,18 +29,18 @@ POSITIONS = 2**26  # values of a table of position embeddings: 256 MB in float32
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A configuration file; what is no JSON object is told with the file's name."""
+    """Read a configuration file; errors name the file."""
     try:
         found = json.loads(path.read_text())
     except (UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"{path} is no JSON ({error}); fetch or save the model again") from error
+        raise ValueError(f"{path} is not valid JSON ({error}); download or save the model again") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{path} is no configuration of a model: it holds {type(found).__name__}, not an object")
+        raise ValueError(f"{path} must be a JSON object, got {type(found).__name__}; download or save the model again")
     return found
 
 
 def check_sizes(config: Mapping[str, Any], place: object) -> None:
-    """Sizes of a model's configuration are whole numbers that a model can have; `place` is its file, for the error."""
+    """Check that the sizes in a configuration are ints in a sensible range; `place` names its file in errors."""
     for name, largest in LARGEST.items():
         for value in flat(config.get(name)):
             number = whole(value)
@@ -50,15 +50,15 @@ def check_sizes(config: Mapping[str, Any], place: object) -> None:
 
 
 def check_positions(config: Mapping[str, Any], place: object) -> None:
-    """Transformers over patches make a table with one row for each patch of `sample_size`."""
+    """Transformers over patches allocate a table with one row per patch of `sample_size`."""
     patch, sides, heads = config.get("patch_size"), flat(config.get("sample_size")), config.get("num_attention_heads")
     if patch is None or not sides or heads is None:
         return
     width = heads * max(flat(config.get("attention_head_dim")), default=64)
     if (sides[0] // patch) * (sides[-1] // patch) * width > POSITIONS:
         raise ValueError(
-            f"{place}: sample_size {config['sample_size']!r} with patch_size {patch} makes a table of positions beyond "
-            f"{POSITIONS * 4 // 2**20} MB; is it meant in pixels, not in latents?"
+            f"{place}: sample_size {config['sample_size']!r} with patch_size {patch} needs a position table above "
+            f"{POSITIONS * 4 // 2**20} MB; is sample_size in pixels instead of latents?"
         )
 
 

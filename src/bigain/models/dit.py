@@ -34,10 +34,7 @@ def grid(model: Any, latents: Tensor) -> Grid:
 def square_grid(model: Any, latents: Tensor) -> Grid:
     found = grid(model, latents)
     if found.height != found.width:
-        raise ValueError(
-            f"DiTTransformer2DModel was given latents of {latents.shape[-2]}x{latents.shape[-1]}; it can only "
-            "return square ones, so pass square latents"
-        )
+        raise ValueError(f"DiTTransformer2DModel needs square latents, got {latents.shape[-2]}x{latents.shape[-1]}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Model families: what `compress` must know of a model class. A new family is one file that registers itself."""
+"""Model families: what `compress` must know about a model class. A new family is one file."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -40,20 +40,20 @@ def family_of(model: nn.Module) -> Family:
             return family
     known = ", ".join(name for family in FAMILIES for name in family.models)
     raise TypeError(
-        f"{type(model).__name__} is of no supported family; supported: {known}. Of a wrapper, pass the model inside "
+        f"{type(model).__name__} is not supported. Supported: {known}. For a wrapper, pass the model inside "
         "(.module, .get_base_model(), each of .nets)"
     )
 
 
 def find_model(model_or_pipeline: Any) -> nn.Module:
-    """The denoiser of a pipeline, the network of a `Denoiser`, or the model; a compiled wrapper is taken off."""
+    """The U-Net or transformer of a pipeline or `Denoiser`, or the model itself; a compiled model is unwrapped."""
     found = model_or_pipeline
     if not isinstance(found, nn.Module):
         parts = [getattr(found, name, None) for name in ("unet", "transformer", "network")]
         found = next((part for part in parts if isinstance(part, nn.Module)), None)
         if found is None:
             raise TypeError(
-                f"{type(model_or_pipeline).__name__} is neither a model, nor what bigain.load gives, nor a pipeline "
-                "with a unet or a transformer"
+                f"model must be a torch module, a denoiser from bigain.load, or a pipeline with a unet or a "
+                f"transformer, got {type(model_or_pipeline).__name__}"
             )
     return getattr(found, "_orig_mod", found)

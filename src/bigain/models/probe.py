@@ -25,7 +25,7 @@ LOCK = threading.RLock()  # whoever attaches, removes, begins or ends a pass hol
 
 
 class ForwardState:
-    """One forward pass: the timestep of each row, its number, which rows share an input, what is switched on."""
+    """One forward pass: the timestep of each row, its number, which rows share an input, and what is on."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ForwardState:
         self.cache = {name: cache.setdefault(name, SiteCache()) for key in active for name in (key, correction_of(key))}
 
     def next_cache(self, key: str) -> SiteCache:
-        """Where what the site that asks now shares is kept, or will be."""
+        """The cache of the current site."""
         cell = self.cache[key]
         if cell.next is None:
             cell.next = SiteCache()
@@ -53,12 +53,12 @@ class ForwardState:
 
 
 def correction_of(key: str) -> str:
-    """The name of the chain of corrections of what is attached under a key."""
+    """The name of the chain of corrections for a key."""
     return f"{key} correction"
 
 
 class Carried(NamedTuple):
-    """What travels with the call: the pass, the grid that the tokens come from, and the plans of the stage."""
+    """What travels with the call: the pass, the token grid, and the plans of the stage."""
 
     state: ForwardState
     grid: Grid | None
@@ -138,7 +138,7 @@ class Probe:
         model.register_forward_pre_hook(self.enter_model, with_kwargs=True)
 
     def switch(self, key: str, on: bool) -> None:
-        """What is attached under this key acts in passes that begin from now on, or does not."""
+        """Switch an attachment on or off, for passes that begin later."""
         with LOCK:
             others = tuple(other for other in self.active if other != key)
             self.active = (*others, key) if on else others
@@ -153,7 +153,7 @@ class Probe:
                 clean_up()
 
     def current(self) -> BlockCall | None:
-        """What the block that is running in this thread was told, if it was told anything."""
+        """The call of the block that runs in this thread, or None."""
         found: BlockCall | None = getattr(self.local, "block", None)
         return found
 
@@ -178,7 +178,7 @@ class Probe:
         return put(CARRIER, {**carrier, KEY: carried}, args, kwargs, self.arguments)
 
     def _begin(self, model: nn.Module) -> bool:
-        """Whether this pass is told anything; hooks stay in their places until it ends."""
+        """Whether anything is on for this pass; hooks stay in place until it ends."""
         if torch.compiler.is_compiling():  # a compiled graph holds what it needs
             return True
         if not takes_carrier(model):
@@ -202,20 +202,20 @@ class Probe:
         carrier = args[place] if len(args) > place else (kwargs or {}).get(CARRIER)
         if carrier is None or KEY not in carrier:
             self.local.block = None
-            self._check_stranger()
+            self._check_caller()
             return None
         state, grid, stage_plans = carrier[KEY]
         self.local.block = BlockCall(args[0] if args else kwargs["hidden_states"], grid, state, {}, stage_plans)
         rest = {key: value for key, value in carrier.items() if key != KEY}
         return put(CARRIER, rest or None, args, kwargs, BLOCK_ARGUMENTS)
 
-    def _check_stranger(self) -> None:
+    def _check_caller(self) -> None:
         """A pass of another thread may have begun before anything was attached; one of this thread cannot."""
         if torch.compiler.is_compiling() or threading.get_ident() not in self.attached_in:
             return
         raise RuntimeError(
-            f"a block of {self.model_class}, which is compressed, was called without its model; call the model itself. "
-            "With gradient checkpointing, call backward before what you compress next"
+            f"a block of a compressed {self.model_class} was called without its model; call the model itself. "
+            "With gradient checkpointing, call backward before the next compress"
         )
 
     def leave_block(self, block: nn.Module, args: Any, output: Any) -> None:
@@ -244,7 +244,7 @@ def shares_inputs(model: nn.Module) -> bool:
 
 
 def takes_carrier(model: Any) -> bool:
-    """Not if `forward` was replaced by something that holds its blocks already, such as an exported program."""
+    """Whether `forward` takes the carrier; not if it was replaced, for example by an exported program."""
     replaced = vars(model).get("forward")
     return replaced is None or CARRIER in inspect.signature(replaced).parameters
 

@@ -1,4 +1,4 @@
-"""Which rows of a batch belong together: said by the caller of a model, for whatever is attached to it."""
+"""Which rows of a batch share a noisy input, declared by the caller of a model."""
 
 import threading
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from bigain.tokens.plans import Plan
 
 
 class SiteCache:
-    """What a site shares with later calls that have more rows of the same inputs, and the cache of the next site.
+    """What a site shares with later calls for more rows of the same inputs, and the cache of the next site.
 
-    A chain, not a table by names of sites, of which a compiler would make a graph for each name.
+    A chain, not a table by names of sites: a compiler would make one graph per name.
     """
 
     def __init__(self) -> None:
@@ -25,11 +25,10 @@ class SiteCache:
 class RowGroups(NamedTuple):
     """Rows of a batch with the same noisy input under different conditions: row i has input rows[i] of `inputs`.
 
-    A model that is compressed with `groups="input"` makes one plan for the rows of an input. `planning_rows` (B,) says
-    which of them it is made from; by default all. Where the rows of an input come in several calls, hand all of them
-    the same dict as `cache`, and they share the plans and corrections of the first. With `keys` (inputs,), int64, what
-    a stochastic operator draws depends on the key of a row's input, not on how many passes went before; `members` (B,)
-    tells the rows of an input apart.
+    With `groups="input"`, rows of one input share a plan. `planning_rows` (B,) selects the rows it is made from; by
+    default all. If the rows of an input come in several calls, pass the same dict as `cache` to all of them, and they
+    share the plans and corrections of the first. With `keys` (inputs,), int64, what a stochastic operator draws depends
+    on the key of a row's input, not on the number of earlier passes; `members` (B,) tells the rows of an input apart.
     """
 
     rows: Tensor
@@ -50,13 +49,13 @@ CURRENT = Current()
 
 
 def current_rows() -> RowGroups | None:
-    """What was said of the rows of the batch that is being computed in this thread."""
+    """The declared rows of the current batch in this thread."""
     return CURRENT.groups
 
 
 @contextmanager
 def same_input(groups: RowGroups) -> Iterator[None]:
-    """Tell the models called inside which rows of their batch have the same noisy input."""
+    """Declare which rows of a batch have the same noisy input, for models called inside the `with` block."""
     before, CURRENT.groups = CURRENT.groups, groups
     try:
         yield

@@ -1,4 +1,4 @@
-"""Where compression can act in a model, and how to say which of these places are meant."""
+"""Sites, where compression can act in a model, and `Where`, which chooses among them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -34,9 +34,10 @@ class Site:
 
 @dataclass(frozen=True)
 class Where:
-    """A choice of sites. Given nothing, the model family's default: the finest grid of a U-Net, the first 12 of 28
-    blocks (or that share of them) of a DiT. `part` narrows the default; `downsample`, `tokens`, `index` and `only`
-    choose freely among all sites.
+    """A choice of sites.
+
+    The default depends on the model: the finest grid of a U-Net, the first 12 of 28 blocks (or the same share) of a
+    DiT. `part` narrows the default; `downsample`, `tokens`, `index` and `only` choose among all sites.
     """
 
     downsample: int | tuple[int, ...] | None = None
@@ -54,7 +55,7 @@ class Where:
             choice = getattr(self, name)
             values = several(choice)
             if any(whole(value) is None for value in values):
-                raise TypeError(f"{name} must be an int or several, got {choice!r}")
+                raise TypeError(f"{name} must be an int or a sequence of ints, got {choice!r}")
             if isinstance(choice, Iterable) and not isinstance(choice, range):
                 object.__setattr__(self, name, values)  # arrays and lists as tuples
         set_plain_ints(self, ("downsample", "tokens", "index"))
@@ -62,15 +63,15 @@ class Where:
             raise TypeError(f"only must be a function of a Site, got {self.only!r}")
 
     def __str__(self) -> str:
-        """What was given."""
+        """Only the given fields."""
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]
         shown = [f"{name}={getattr(value, '__name__', repr(value))}" for name, value in given if value is not None]
         return f"Where({', '.join(shown)})"
 
     def spec(self) -> str | None:
-        """The text that `parse_where` turns into an equal choice; None for the default."""
+        """The string that `parse_where` turns into an equal choice; None for the default."""
         if self.only is not None:
-            raise ValueError(f"{self} holds a function, which cannot be written as text; choose by the other fields")
+            raise ValueError(f"{self} holds a function, which cannot be written as a string; use the other fields")
         shown = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
         return ", ".join(shown) or None
 
@@ -94,14 +95,14 @@ def parse_where(text: str) -> Where:
         ) from None
     for key in kwargs:
         if key not in names:
-            raise ValueError(miss("argument of where", key, names))
+            raise ValueError(miss("where argument", key, names))
     if args:
         raise ValueError(f"{text!r}: name each argument, like downsample=1. Available: {', '.join(names)}")
     return Where(**kwargs)
 
 
 def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], model: str) -> list[Site]:
-    """The sites that `where` means; an empty choice is an error that lists what there is."""
+    """The sites that match `where`; an empty choice raises and lists all sites."""
     of_kind = [site for site in sites if site.kind in several(where.module)]
     for kind in several(where.module):
         if not any(site.kind == kind for site in sites):
@@ -135,7 +136,7 @@ def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], mod
 
 
 def native_size(model: Any) -> tuple[int, int]:
-    """Height and width of the latents that a model was made for; a ControlNet does not say, so SD's."""
+    """Height and width of the model's own latents; a ControlNet does not say, so Stable Diffusion's."""
     size = model.config.get("sample_size")
     sides = several(64 if size is None else size)
     check_sizes({"sample_size": sides}, f"the configuration of {type(model).__name__}")

@@ -1,4 +1,4 @@
-"""What every operator is, the checks they share, and their names on the command line."""
+"""The operator protocol, shared checks, and spec strings."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ from bigain.tokens.scores import SCORERS
 
 
 class Call(NamedTuple):
-    """What an operator may know of a call besides its tokens."""
+    """What an operator knows about a call besides its tokens."""
 
     grid: Grid
     t: Tensor | None = None  # (B,) timesteps, where the model was given any
@@ -44,7 +44,7 @@ OPERATORS: Registry[type] = Registry("operator")
 
 @dataclasses.dataclass(frozen=True)
 class Nothing:
-    """What `none` means: no site is touched."""
+    """The operator `none`: no site is touched."""
 
     data_dependent: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
@@ -69,7 +69,7 @@ def parse(text: str) -> Any:
 
 
 def spec(operator: Any) -> str:
-    """The text that `parse` turns into an equal operator: every field that is not at its default."""
+    """The string that `parse` turns into an equal operator: every field that is not at its default."""
     if isinstance(operator, Nothing):
         return NONE
     names = {cls: name for name, cls in OPERATORS.items()}
@@ -84,14 +84,14 @@ def spec(operator: Any) -> str:
 
 
 def no_operator(value: Any) -> str:
-    """What to say of something that is no operator."""
+    """The error text for something that is not an operator."""
     if any(value is cls for cls in OPERATORS.values()):
-        return f"operator must be an instance, such as {value.__name__}(…) or its text, got the class {value.__name__}"
-    return f"operator must be an instance or its text, got {value!r}"
+        return f"operator must be an instance, such as {value.__name__}(…), or a string, got the class {value.__name__}"
+    return f"operator must be an instance or a string, got {value!r}"
 
 
 def literal(value: Any) -> Any:
-    """A plain Python value: numpy numbers and named tuples would not be read back."""
+    """A plain Python value: numpy numbers and named tuples could not be parsed."""
     if isinstance(value, tuple):
         return tuple(literal(part) for part in value)
     return value.item() if hasattr(value, "item") else value
@@ -103,12 +103,12 @@ def as_window(window: int | tuple[int, int]) -> Window:
 
 
 def plain_fields(operator: Any) -> None:
-    """Whole numbers of all kinds, such as numpy's, become ints: call it first in an operator's `__post_init__`."""
+    """Turn integers of any type, such as numpy's, into ints: call it first in an operator's `__post_init__`."""
     set_plain_ints(operator, (field.name for field in dataclasses.fields(operator)))
 
 
 def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
-    """A share of tokens to remove that cells of this size can give."""
+    """Check a fraction of tokens to remove that cells of this size allow."""
     check_window(window)
     if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
         raise TypeError(f"ratio must be a number in [0, 1), got {ratio!r}")
@@ -119,8 +119,8 @@ def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
     largest = 1 - 1 / cell.tokens
     if ratio > largest:
         raise ValueError(
-            f"ratio {ratio} is more than {math.floor(largest * 1e4) / 1e4}, the largest that cells of {cell} allow "
-            f"(one token of each stays); take a lower ratio or a larger window"
+            f"ratio must be at most {math.floor(largest * 1e4) / 1e4} for cells of {cell}, in which one token stays, "
+            f"got {ratio}; use a lower ratio or a larger window"
         )
 
 
@@ -158,5 +158,5 @@ def check_factor(factor: int) -> None:
 def check_cells(window: Window, grid: Grid) -> None:
     if window.cells(grid).tokens == 0:
         raise ValueError(
-            f"a grid of {grid} tokens has no whole cell of {window}; take a smaller window, or finer sites with where="
+            f"a grid of {grid} tokens has no whole cell of {window}; use a smaller window, or finer sites with where="
         )

@@ -29,9 +29,10 @@ TILE_SCORES: dict[str, Callable[..., Tensor]] = {"max": torch.amax, "mean": torc
 @OPERATORS.register("block_merge")
 @dataclass(frozen=True)
 class BlockMerge:
-    """ABM: the smoothest tiles become one token each, until `ratio` of the tokens is gone; the rest stays verbatim.
+    """ABM, adaptive block merging: the smoothest tiles become one token each; other tokens are unchanged.
 
-    A tile's score is the "max" (the paper), "mean" or "min" of its tokens' scores.
+    `ratio` is the fraction of tokens removed. A tile's score is the "max" (as in the paper), "mean" or "min" of its
+    tokens' scores.
     """
 
     data_dependent: ClassVar[bool] = True

@@ -26,15 +26,15 @@ from bigain.tokens.scores import SCORERS
 @OPERATORS.register("gated_merge")
 @dataclass(frozen=True)
 class GatedMerge:
-    """L-GTM: the lowest-score token of each cell takes in the most similar other tokens, by equal-weight mean.
+    """L-GTM, Laplacian-gated token merging: similar tokens are averaged into the lowest-score token of each cell.
 
-    `anchor` is "lowest" by the paper. Two controls: "highest" takes the token with the highest score, and
-    "row_order" finds the minimum of every A neighbours along a row but writes its position into a cell, which is
-    what the code released with the paper does and which is close to chance.
+    `ratio` is the fraction of tokens removed. `anchor` is "lowest" in the paper. Two controls: "highest" takes the
+    token with the highest score, and "row_order" finds the minimum of every A neighbours along a row but writes its
+    position into a cell, which is what the code released with the paper does and which is close to random.
 
-    `match="exact"` compares every token with the destinations of the whole grid, as the paper and tomesd do; "local"
-    with those of its own and the eight neighbouring cells, at a cost that grows with the number of tokens, not its
-    square; "auto" is exact up to 4,096 tokens and local beyond.
+    `match="exact"` compares every token with the destinations of the whole grid, as the paper and tomesd do. "local"
+    compares it with those of its own and the eight neighbouring cells, at a cost that is linear in the number of
+    tokens. "auto" is exact up to 4,096 tokens and local beyond.
     """
 
     data_dependent: ClassVar[bool] = True

@@ -16,7 +16,7 @@ from bigain.tokens.plans import Identity, Pooled
 @OPERATORS.register("kv_downsample")
 @dataclass(frozen=True)
 class KVDownsample:
-    """IE-KVD: keys and values from a `factor` times coarser grid, alpha · nearest + (1 − alpha) · average, eq. (8).
+    """IE-KVD: keys and values from a `factor` times coarser grid, alpha · nearest + (1 − alpha) · average (eq. 8).
 
     A pair (start, end) is the linear schedule over t of each sample: `start` at t = 999, `end` at t = 0.
     """
@@ -88,7 +88,7 @@ def pool(grid: Grid, factor: int, alpha: Tensor | float) -> Pooled | Identity:
     coarse = Grid(grid.height // factor, grid.width // factor)
     if coarse.tokens == 0:
         raise ValueError(
-            f"factor {factor} is larger than a side of the grid of {grid} tokens; the largest is {min(grid)}; "
-            "take that, or finer sites with where="
+            f"factor must be at most {min(grid)} on a grid of {grid} tokens, got {factor}; use a smaller factor, "
+            "or finer sites with where="
         )
     return Pooled(grid, coarse, alpha)

@@ -14,7 +14,7 @@ from bigain.tokens.scores import SCORERS
 @OPERATORS.register("kv_select")
 @dataclass(frozen=True)
 class KVSelect:
-    """Only the `keep` share of tokens with the lowest ("smooth") or highest ("detail") score serve as keys."""
+    """Keys and values from the fraction `keep` of tokens with the lowest ("smooth") or highest ("detail") score."""
 
     data_dependent: ClassVar[bool] = True
     stochastic: ClassVar[bool] = False

@@ -28,10 +28,10 @@ from bigain.tokens.precision import sum_dtype
 @OPERATORS.register("sito")
 @dataclass(frozen=True)
 class SiTo:
-    """SiTo: tokens most similar to a base token are pruned, and recovered as copies of the nearest kept one.
+    """SiTo: tokens most similar to a base token are pruned, and restored as copies of the most similar kept token.
 
-    In each cell the token most similar to all others (plus noise) is a base token; the `ratio` of tokens most similar
-    to a base token go.
+    In each cell the token most similar to all others (plus noise) is a base token; the fraction `ratio` of tokens
+    most similar to a base token is pruned.
     """
 
     data_dependent: ClassVar[bool] = True

@@ -28,12 +28,13 @@ from bigain.tokens.plans import Assignment, Identity
 @OPERATORS.register("tome")
 @dataclass(frozen=True)
 class ToMe:
-    """ToMe: a drawn token of each cell takes in the most similar other tokens, by equal-weight mean.
+    """ToMe, token merging: similar tokens are averaged into a random token of each cell.
 
-    `pattern` says how destinations are drawn. "per_call": anew for every site and forward pass, the same for all rows
-    of a batch, as tomesd does. "per_row": for every row too, so that the classes of a trial are merged differently, as
-    they are where each has its own call. "fixed": one pattern from the seed for all calls. "corner": the first token
-    of each cell, tomesd's `use_rand=False`. `match` as in `gated_merge`; tomesd's is "exact".
+    `ratio` is the fraction of tokens removed. `pattern` says how destinations are drawn. "per_call": new for every
+    site and forward pass, the same for all rows of a batch, as in tomesd. "per_row": also new for every row, so that
+    the classes of a trial are merged differently, as if each had its own call. "fixed": one pattern from the seed for
+    all calls. "corner": the first token of each cell, `use_rand=False` in tomesd. `match` as in `gated_merge`; tomesd's
+    is "exact".
     """
 
     data_dependent: ClassVar[bool] = True

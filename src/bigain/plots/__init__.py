@@ -1,4 +1,4 @@
-"""Figures from reports: they lay out what was measured and compute nothing else."""
+"""Figures from reports; nothing is computed here."""
 
 from bigain.plots.all import write_figures
 from bigain.plots.curves import changes, curves, pareto

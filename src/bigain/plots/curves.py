@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 VARIABLES = {
     "ratio": "ratio: share of tokens removed",
-    "factor": "factor: times fewer keys along a side",
+    "factor": "factor: keys reduced along each side",
     "alpha": "alpha: 0 average, 1 nearest token",
     "keep": "keep: share of tokens used as keys",
 }
@@ -39,7 +39,7 @@ VARIABLES = {
 Cost = Literal["saved", "seconds"]
 
 
-COSTS = {"saved": "FLOPs saved, %", "seconds": "milliseconds an evaluation"}
+COSTS = {"saved": "FLOPs saved, %", "seconds": "milliseconds per evaluation"}
 
 
 def draw_points(axes: "Axes", x: Sequence[float], points: Sequence[Point], look: Look, **style: Any) -> None:
@@ -83,11 +83,13 @@ def sweeps(report: "Report", what: str) -> dict[str, dict[str, list["Row"]]]:
 
 @styled
 def curves(report: "Report", what: str = "accuracy") -> "Figure":
-    """How does a measure change with a swept variable? One panel a variable, one line a method."""
+    """How does a measure change with a swept variable? One panel per variable, one line per method."""
     check_measure(report, what)
     found = sweeps(report, what)
     if not found:
-        raise NothingToDrawError(f"{report.title!r} has no method with two values of a number, so {what} has no curve")
+        raise NothingToDrawError(
+            f"{report.title!r} has no method with two values of a swept variable, so {what} has no curve"
+        )
     dense, look = uncompressed(report), looks(report)
     points = [p for row in report.rows if (p := point(row, what))]
     band = point(dense, what) if dense else None
@@ -148,7 +150,7 @@ def cost_of(row: "Row", cost: Cost) -> float | None:
 
 @styled
 def pareto(report: "Report", cost: Cost = "saved") -> "Figure":
-    """What is the best that can be had at a cost? One panel a measure; the front is that of the values themselves."""
+    """What is the best result at a cost? One panel per measure, with the Pareto front of the values."""
     if cost not in COSTS:
         raise ValueError(miss("cost", cost, COSTS))
     found = {
@@ -179,7 +181,7 @@ def pareto(report: "Report", cost: Cost = "saved") -> "Figure":
 
 
 def draw_front(axes: "Axes", places: list[tuple[float, float]], *, more: bool, high: bool) -> None:
-    """The best value to be had at each cost: `more` of the cost is better, `high` values are better."""
+    """The best value at each cost: with `more` a higher cost is better, with `high` higher values are better."""
     side, up = (-1 if more else 1), (1 if high else -1)
     front: list[tuple[float, float]] = []
     for x, y in sorted(places, key=lambda place: (side * place[0], -up * place[1])):

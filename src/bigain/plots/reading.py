@@ -1,4 +1,4 @@
-"""What figures and pages read from a report: its measures as points, its methods with their looks, its words."""
+"""What figures read from a report: points, styles of methods, captions."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,7 +39,7 @@ def looks(report: "Report") -> dict[str, Look]:
 
 
 def measured(report: "Report") -> list[str]:
-    """What curves can show of a report: shares, and distances to real images."""
+    """The measures of a report that curves can show: shares, and distances to real images."""
     shares = [what for what in UNITS if any(point(row, what) for row in report.rows)]
     return shares + list(dict.fromkeys(name for row in report.rows if row.samples for name in row.samples.distances))
 
@@ -56,9 +56,9 @@ def point(row: "Row", what: str) -> Point | None:
 def check_measure(report: "Report", what: str) -> None:
     known = measured(report)
     if not known:
-        raise NothingToDrawError(f"{report.title!r} has no results yet; `bigain run FILE` makes them")
+        raise NothingToDrawError(f"{report.title!r} has no results yet; create them with `bigain run FILE`")
     if what not in known:
-        raise NothingToDrawError(miss(f"measure in {report.title!r}", what, known))
+        raise NothingToDrawError(miss("measure", what, known))
 
 
 def caption(report: "Report", *words: str) -> str:

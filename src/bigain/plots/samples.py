@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @styled
 def spectra(report: "Report") -> "Figure":
-    """Which frequencies do generated images lack, or have too much of? One panel a method."""
+    """Which frequencies do generated images lack, or have too much of? One panel per method."""
     rows = [row for row in report.rows if row.samples and row.samples.spectra]
     if not rows:
-        raise NothingToDrawError(f"{report.title!r} has no spectra; the task generate measures them")
+        raise NothingToDrawError(f"{report.title!r} has no spectra; add the task generate")
     dense, look = uncompressed(report), looks(report)
     names = list(dict.fromkeys(row.name for row in rows if row is not dense)) or [rows[0].name]
     across = min(len(names), 4)
@@ -54,14 +54,14 @@ def spectra(report: "Report") -> "Figure":
         axes.remove()
     for axes in panels[len(names) - across : len(names)]:  # the lowest of each column
         axes.tick_params(labelbottom=True)
-        axes.set_xlabel("frequency, cycles a pixel")
+        axes.set_xlabel("frequency, cycles per pixel")
     for axes in panels[::across]:
         axes.set_ylabel("generated − real, dB")
     return figure
 
 
 def draw_spectrum(axes: "Axes", row: "Row", label: str, **style: Any) -> None:
-    """The rings over which the spectral distance is taken: above zero, up to half a cycle a pixel."""
+    """The rings over which the spectral distance is taken: above zero, up to half a cycle per pixel."""
     if row.samples is None or row.samples.spectra is None:
         return
     found = row.samples.spectra
@@ -73,19 +73,19 @@ def draw_spectrum(axes: "Axes", row: "Row", label: str, **style: Any) -> None:
 
 @styled
 def gallery(report: "Report", labels: Sequence[str] | None = None, columns: int = 10) -> "Figure":
-    """What does compression do to one and the same image? One setting a row, one seed and subject a column."""
+    """What does compression do to the same image? One setting per row, one seed and subject per column."""
     found = {label: data for label, data in report.examples.items() if data}
     if not found:
-        raise NothingToDrawError(f"{report.title!r} has no generated images; the task generate makes them")
+        raise NothingToDrawError(f"{report.title!r} has no generated images; add the task generate")
     chosen = list(found) if labels is None else list(labels)
     for label in chosen:
         if label not in found:
-            raise NothingToDrawError(miss("setting with images", label, found))
+            raise NothingToDrawError(miss("setting", label, found))
     across = min([columns, *(len(found[label]) for label in chosen)])
     pictures = [[as_pixels(data) for data in found[label][:across]] for label in chosen]
     sheet = np.concatenate([np.concatenate(row, 1) for row in pictures])
     side = sheet.shape[1] / across
-    words = caption(report, f"Images 1 to {across} of each setting; a column has one seed and one subject")
+    words = caption(report, f"Images 1 to {across} of each setting; one seed and subject per column")
     title = f"{report.title}: the same seeds under each setting"
     cell, left, edge = 0.62, 0.3 + 0.075 * max(len(label) for label in chosen), 0.45  # inches
     width, height = left + cell * across + 0.1, edge + cell * len(chosen) + edge

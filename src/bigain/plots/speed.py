@@ -16,10 +16,10 @@ COLOURS = {"plan": "#CC6677", "merge": "#DDAA33", "attention": "#332288", "unmer
 
 @styled
 def speed_chart(rows: list[Measured], bench: Bench, machine: Machine) -> "Figure":
-    """Bars of a step's time and its parts; a mark where the FLOPs would put it."""
+    """Bars of a step's time and its parts; marks at the limit set by FLOPs."""
     words = (
-        f"Medians of {bench.rounds} interleaved rounds, whiskers: quartiles. Marks: the time of the uncompressed step, "
-        f"less the share of FLOPs saved."
+        f"Medians of {bench.rounds} interleaved rounds; whiskers: quartiles. Marks: the time of the uncompressed step, "
+        f"minus the share of FLOPs saved."
     )
     figure = new_figure(8.0, 1.4 + 0.34 * len(rows), title(bench, machine), words)
     axes = figure.subplots()
@@ -37,7 +37,7 @@ def speed_chart(rows: list[Measured], bench: Bench, machine: Machine) -> "Figure
     axes.set_yticks(range(len(rows)), [name_of(row) for row in rows])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("milliseconds a step")
+    axes.set_xlabel("milliseconds per step")
     figure.legend(loc="outside right center")
     return figure
 

@@ -1,4 +1,4 @@
-"""How our figures look, and how they become files."""
+"""The style of figures, and writing them to files."""
 
 import functools
 import textwrap
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-# told apart by the colour-blind, with a marker for each; after the ninth method they begin anew with broken lines
+# safe for colour-blind readers, with a marker for each; after nine methods they repeat with broken lines
 COLOURS = ("#332288", "#CC6677", "#117733", "#DDAA33", "#88CCEE", "#882255", "#44AA99", "#AA4499", "#777711")
 
 
@@ -53,7 +53,7 @@ class NothingToDrawError(ValueError):
 
 
 class Look(NamedTuple):
-    """Of a method, the same in all figures of a report."""
+    """Colour, marker and line of a method, the same in all figures of a report."""
 
     colour: str
     marker: str = ""
@@ -61,7 +61,7 @@ class Look(NamedTuple):
 
 
 def our_style() -> AbstractContextManager[None]:
-    """Our style for a while, whatever the user's is."""
+    """Use our style inside the `with` block."""
     try:
         from matplotlib import style
     except ModuleNotFoundError:
@@ -70,7 +70,7 @@ def our_style() -> AbstractContextManager[None]:
 
 
 def styled(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
-    """Draw in our style and lay out once: doing so again when a file is written would move things a little."""
+    """Draw in our style and lay out once: a second layout on writing would move things slightly."""
 
     @functools.wraps(draw)
     def drawing(*args: P.args, **kwargs: P.kwargs) -> "Figure":
@@ -84,7 +84,7 @@ def styled(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
 
 
 def new_figure(width: float, height: float, title: str, caption: str, top: float | None = None) -> "Figure":
-    """An empty figure in inches with a title and a caption; with a place for the title nothing is laid out."""
+    """An empty figure, sized in inches, with title and caption; with `top` there is no automatic layout."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -101,10 +101,10 @@ def wrapped(text: str, width: int) -> str:
 
 
 def save_figure(figure: "Figure", path: Path) -> Path:
-    """Write a PNG or SVG file, by the ending of its name: the same figure gives the same bytes."""
+    """Write a PNG or SVG file, by its suffix; the same figure gives the same bytes."""
     form = path.suffix.removeprefix(".")
     if form not in METADATA:
-        raise ValueError(miss("format of figures", form, METADATA))
+        raise ValueError(miss("figure format", form, METADATA))
     path.parent.mkdir(parents=True, exist_ok=True)
     with our_style():
         figure.savefig(path, metadata=METADATA[form])

@@ -1,4 +1,4 @@
-"""What a plan does to the tokens of an image, as views and pictures."""
+"""Drawings of what a plan does to the tokens of an image."""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SCORE = "Score: high is detail. Plans are those of the first noise draw, over the faded image"
+SCORE = "Score: high means detail. Plans: for the first noise draw, over the faded image"
 
 
 class View(NamedTuple):
@@ -30,11 +30,11 @@ class View(NamedTuple):
 
 
 def legend(views: Sequence[View]) -> str:
-    """What the signs mean that are there."""
+    """The legend for the signs in use."""
     signs = {
         "one colour: merged into one token": any((seen.filled >= 0).any() for seen in views),
-        "framed: stays as it is": any(seen.framed.any() for seen in views),
-        "dark: not taken": any(seen.greyed.any() for seen in views),
+        "framed: unchanged": any(seen.framed.any() for seen in views),
+        "dark: not used": any(seen.greyed.any() for seen in views),
         "lines: cells": any(len(np.unique(seen.cells)) > 1 for seen in views),
     }
     return "; ".join([SCORE, *(sign for sign, there in signs.items() if there)]) + "."
@@ -52,7 +52,7 @@ def view_groups(plan: Assignment, grid: Grid) -> View:
 
 
 def view_pool(plan: Pooled, grid: Grid) -> View:
-    """Cells of the coarser grid, with the token of each that is nearest; of the others only the average takes any."""
+    """Cells of the coarser grid with their nearest tokens; other tokens only enter the average."""
     tokens = torch.arange(grid.tokens)
     nearest = keys_of(plan._replace(alpha=1.0), tokens.float()[:, None]).squeeze(1).long()
     shares = keys_of(plan._replace(alpha=0.0), torch.eye(grid.tokens))
@@ -64,7 +64,7 @@ def view_pool(plan: Pooled, grid: Grid) -> View:
 
 
 def keys_of(plan: Plan, values: Tensor) -> Tensor:
-    """What keys are made of values at the tokens: (N, C) -> (K, C)."""
+    """The keys for values at the tokens: (N, C) -> (K, C)."""
     found: Any = plan.context(values[None])
     return found[0]
 
@@ -76,7 +76,7 @@ def view_selection(plan: Selected, grid: Grid) -> View:
 
 def view_nothing(plan: Identity, grid: Grid) -> View:
     whole = torch.ones(grid.tokens, dtype=torch.bool)
-    return view(grid, whole, None, whole, words=f"all {grid.tokens} tokens stay")
+    return view(grid, whole, None, whole, words=f"all {grid.tokens} tokens unchanged")
 
 
 VIEWS: dict[type, Callable[[Any, Grid], View]] = {

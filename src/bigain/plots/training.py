@@ -1,4 +1,4 @@
-"""How a bundled model learned."""
+"""The training curve of a bundled model."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 @styled
 def loss_curve(card: dict[str, Any]) -> "Figure":
-    """How did a bundled model learn? From its card."""
+    """How did the loss change during training? From a bundled model's card."""
     from matplotlib.ticker import LogLocator
 
     curve = card.get("curve")
     if not curve:
-        raise NothingToDrawError(f"the card of {card.get('name')} has no curve; only noise predictors have one")
+        raise NothingToDrawError(f"the card of {card.get('name')} has no loss curve; only diffusion models have one")
     last = curve[-1]
     words = f"Last: training {last['loss']:.4f}, validation {last['validation']:.4f} (averaged weights, fixed noise)."
     figure = new_figure(6.0, 3.4, f"{card['name']}: loss during training", words)

@@ -13,10 +13,10 @@ KEPT = 256  # of one kind; a model has a handful of grids
 
 
 def constant(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Keep what a function of hashable arguments returns. Nobody may write into it.
+    """Cache what a function of hashable arguments returns. Do not write into it.
 
-    A compiler traces the function itself and folds it. Tensors of other kinds, such as the fake ones of a tracer, are
-    not kept, and what is kept can be used in any mode, with gradients or without.
+    A compiler traces the function itself and folds it. Tensor subclasses, such as a tracer's fake tensors, are not
+    cached, and what is cached works in any mode, with or without gradients.
     """
     kept: dict[object, Tensor] = {}
 

@@ -37,7 +37,7 @@ class Window(NamedTuple):
         return self.height * self.width
 
     def cells(self, grid: Grid) -> Grid:
-        """The grid of whole cells; rows and columns that fill no whole cell are left over."""
+        """The grid of whole cells; rows and columns outside of them are left over."""
         return Grid(grid.height // self.height, grid.width // self.width)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ def token_index(offset: Tensor, grid: Grid, window: Window) -> Tensor:
 
 
 def inside(offset: Tensor, grid: Grid, window: Window) -> Tensor:
-    """How far from the first token of its cell a offset is: any shape -> same."""
+    """Distance of an offset from the first token of its cell, in tokens: any shape -> same."""
     return (offset // window.width) * grid.width + offset % window.width
 
 

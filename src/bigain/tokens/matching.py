@@ -25,17 +25,17 @@ class Match(NamedTuple):
 
 
 def unit(x: Tensor) -> Tensor:
-    """Tokens of length one; the length is taken in float32 at least. (B, N, C) -> same."""
+    """Tokens of length one, normalised in float32 at least: (B, N, C) -> same."""
     return F.normalize(widen(x), dim=-1).to(x.dtype)
 
 
 def safe(x: Tensor) -> Tensor:
-    """Tokens whose products with unit tokens stay finite: float16 is brought to length one first."""
+    """Tokens whose products with unit tokens stay finite: float16 is normalised first."""
     return unit(x) if x.dtype == torch.float16 else x
 
 
 def lengths(x: Tensor) -> Tensor:
-    """In float32 at least, never zero: (B, N, C) -> (B, N)."""
+    """Lengths in float32 at least, never zero: (B, N, C) -> (B, N)."""
     return torch.linalg.vector_norm(x, dim=-1, dtype=sum_dtype(x.dtype)).clamp_min(1e-12)
 
 
@@ -52,11 +52,11 @@ def exact_match(x: Tensor, offset: Tensor, grid: Grid, window: Window) -> Match:
 
 
 def local_match(x: Tensor, offset: Tensor, grid: Grid, window: Window) -> Match:
-    """Every token against the destinations of its own and the eight cells around: time and memory are linear in N.
+    """Every token against the destinations of its own and the eight surrounding cells: linear time and memory in N.
 
     (B, N, C), (B, T) -> Match. Blocks of cells are multiplied with all destinations in and around them, and those
-    that are no neighbours are struck out. Tokens in no whole cell count as cells of their own without a destination;
-    destinations never go anywhere, so their value is minus infinity.
+    that are not neighbours are masked. Tokens in no whole cell count as cells of their own without a destination;
+    destinations are never merged, so their value is minus infinity.
     """
     cells = around(grid, window, x.device)
     candidates = cells.shape[1]
@@ -114,7 +114,7 @@ def corners(grid: Grid, window: Window, device: torch.device) -> Tensor:
 
 @constant
 def far(window: Window, device: torch.device) -> Tensor:
-    """Which cells in and next to a block are no neighbours of a token of it: () -> (tokens of a block, cells)."""
+    """Which cells in and next to a block are not neighbours of each of its tokens: () -> (tokens of a block, cells)."""
     reach = torch.arange(-1, BLOCK + 1, device=device)
 
     def along(side: int) -> Tensor:
@@ -145,7 +145,7 @@ def from_blocks(values: Tensor, grid: Grid, window: Window) -> Tensor:
 
 
 def auto_match(x: Tensor, offset: Tensor, grid: Grid, window: Window) -> Match:
-    """Exact where that costs little, local on larger grids: (B, N, C), (B, T) -> Match."""
+    """Exact on small grids, local on larger ones: (B, N, C), (B, T) -> Match."""
     return (exact_match if grid.tokens <= EXACT_UP_TO else local_match)(x, offset, grid, window)
 
 

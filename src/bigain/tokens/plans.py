@@ -1,4 +1,4 @@
-"""Plans: what an operator decided for one call, as data that can be applied, undone, shared, counted and drawn."""
+"""Plans: an operator's decision for one call, as data that can be applied, undone, shared and counted."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +22,7 @@ class Plan(Protocol):
         """(B, N, C) -> (B, K, C), or None where keys and values come from the queries."""
 
     def key_bias(self, x: Tensor) -> Tensor | None:
-        """What to add to the attention logits of each key: (B, N, C) -> (B, 1, M), or None."""
+        """Bias added to the attention logits of each key: (B, N, C) -> (B, 1, M), or None."""
 
     def unmerge(self, y: Tensor) -> Tensor:
         """(B, M, C) -> (B, N, C)."""
@@ -77,7 +77,7 @@ class Assignment(NamedTuple):
 
 
 def assign(target: Tensor, removed: int, *, prune: bool = False, weighted: bool = False) -> Assignment:
-    """The groups of a map "token i is represented by token target[i]", of which `removed` tokens are not themselves.
+    """The groups of a map "token i is represented by token target[i]"; `removed` tokens do not represent themselves.
 
     (B, N) -> Assignment. Survivors are numbered in the order of the sequence by a running sum, so that no shape
     depends on data.

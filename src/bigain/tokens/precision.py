@@ -1,4 +1,4 @@
-"""In which type to sum: float32 at least, so that half precision does not round, float64 where the tokens have it."""
+"""The dtype of sums: float32 at least, so that half precision does not round, and float64 for float64 tokens."""
 
 import torch
 from torch import Tensor

@@ -1,6 +1,6 @@
 """The ten token scores of the paper's appendix: high means detail, low means smooth. (B, N, C) -> (B, N).
 
-They are float32, of float64 tokens float64.
+Scores are float32, or float64 for float64 tokens.
 
 The two cosine scores are similarities in the paper's table, where low means detail; here they are negated so that
 every score points the same way.
@@ -50,7 +50,7 @@ def laplacian_l1(x: Tensor, grid: Grid) -> Tensor:
 
 @SCORERS.register("laplacian_l1_replicate")
 def laplacian_l1_replicate(x: Tensor, grid: Grid) -> Tensor:
-    """Mean over channels of |Laplacian|, the border repeated outwards."""
+    """Mean over channels of |Laplacian|, replicate padding."""
     return laplacian(x, grid, "replicate").abs().mean(1, dtype=sum_dtype(x.dtype)).flatten(1)
 
 
@@ -62,7 +62,7 @@ def laplacian_l2(x: Tensor, grid: Grid) -> Tensor:
 
 @SCORERS.register("laplacian_l2_replicate")
 def laplacian_l2_replicate(x: Tensor, grid: Grid) -> Tensor:
-    """Root mean square of the Laplacian over channels, the border repeated outwards."""
+    """Root mean square of the Laplacian over channels, replicate padding."""
     return widen(laplacian(x, grid, "replicate")).square().mean(1).sqrt().flatten(1)
 
 

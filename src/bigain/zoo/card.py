@@ -1,4 +1,4 @@
-"""Model cards: what a model is, how it came to be, and how well it does, written by the training command."""
+"""Model cards: what a model is, how it was trained and how good it is, written by `bigain train`."""
 
 import json
 import platform
@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]  # (what, done, of)
 def accuracy(
     denoiser: Denoiser, test: LabelledImages, rows: Sequence[int], policy: Any, progress: Progress | None = None
 ) -> Share:
-    """Share of test images that the diffusion classifier gets right, uncompressed."""
+    """Zero-shot accuracy on test images, uncompressed."""
     classifier = DiffusionClassifier(denoiser, range(len(test.classes)), policy)
     done = 0
 
@@ -49,7 +49,7 @@ def sample_sheet(denoiser: LabelledDenoiser, each: int = 10, sampling: Sampling 
 def judge_samples(
     denoiser: LabelledDenoiser, features: FeatureNet, test: Tensor, count: int, sampling: Sampling
 ) -> dict[str, Any]:
-    """How many samples the feature network takes for their class, and their Fréchet distance to test images."""
+    """How many samples the feature network recognises, and their Fréchet distance to test images."""
     labels = [i % len(denoiser.classes) for i in range(count)]
     images = generate(denoiser, labels, sampling)
     found, predicted = predict(features, images)
@@ -65,7 +65,7 @@ def make_card(
     judged: dict[str, Any] | None,
     sampling: Sampling,
 ) -> dict[str, Any]:
-    """Everything about a finished run, as JSON."""
+    """The card of a finished run, as JSON."""
     card: dict[str, Any] = {
         "name": recipe["name"],
         "summary": f"{recipe['family']} on {recipe['data']}, {progress['parameters']:,} parameters, accuracy {share}",
@@ -91,7 +91,7 @@ def make_card(
 
 
 def card_text(card: dict[str, Any]) -> str:
-    """The card for people."""
+    """The card as Markdown."""
     recipe, found = card["recipe"], card["accuracy"]
     lines = [
         f"# {card['name']}",

@@ -1,4 +1,4 @@
-"""The models that come with the package."""
+"""The bundled models."""
 
 import json
 import re
@@ -35,34 +35,32 @@ def model_lines() -> dict[str, str]:
 
 
 def is_features(name: str | Path) -> bool:
-    """Whether a bundled model has features only."""
+    """Whether a bundled model is a feature network."""
     return str(name) in bundled() and not (bundled()[str(name)] / LABELLED).is_file()
 
 
 def locate(name: str | Path) -> Path | str:
-    """The folder of a model that classifies and generates, or the Hub model ID as it is; nothing heavy is imported."""
+    """The folder of a diffusion model, or its Hub model ID unchanged; nothing heavy is imported."""
     names = {known: folder for known, folder in bundled().items() if not is_features(known)}
     if is_features(name):
-        raise ValueError(f"{name} only gives features for a distance; models that classify and generate: {[*names]}")
+        raise ValueError(f"{name} is a feature network, not a diffusion model. Available: {', '.join(names)}")
     folder = names.get(str(name), Path(name))
     if folder.is_dir():
         return folder
     if isinstance(name, Path) or not HUB_ID.fullmatch(name):
-        raise ValueError(
-            f"{miss('bundled model', str(name), names)}; otherwise give a folder or a Hub model ID (owner/name)"
-        )
+        raise ValueError(f"{miss('bundled model', str(name), names)}; or pass a folder or a Hub model ID (owner/name)")
     return name
 
 
 class Kind(NamedTuple):
-    """What the files of a model tell of it without loading: whether it is told texts, and its own classes, if any."""
+    """What a model's files say without loading it: whether it is text-conditioned, and its own classes, if any."""
 
     by_text: bool
     classes: tuple[str, ...] | None
 
 
 def kind_of(place: Path | str) -> Kind | None:
-    """None where the files do not tell: on the hub, or damaged, which is said when the model is loaded."""
+    """None if the files do not say: on the Hub, or damaged, which raises when the model is loaded."""
     if isinstance(place, str):
         return None
     try:

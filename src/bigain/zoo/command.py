@@ -1,4 +1,4 @@
-"""What `bigain train` does, with its progress display."""
+"""`bigain train`, with its progress bar."""
 
 import json
 import time
@@ -39,9 +39,9 @@ def train_named(name: str, out: Path, options: Options, console: Console) -> Non
     if name not in (*RECIPES, *FEATURES):
         raise ValueError(miss("model to train", name, (*RECIPES, *FEATURES)))
     if options.smoke and options.data:
-        raise ValueError("--smoke learns from the bundled images; leave --data out, or --smoke")
+        raise ValueError("--smoke uses the bundled images; leave out --data or --smoke")
     if name in FEATURES and options.stop_after:
-        raise ValueError(f"--stop-after is for recipes of samples; {name} is trained in whole epochs")
+        raise ValueError(f"--stop-after does not work with {name}, which is trained in whole epochs")
     asked = FEATURES[name] if name in FEATURES else RECIPES[name]
     found = smoke_data(asked.image_spec[1]) if options.smoke else training_data(asked.data, options.data)
     with progress_bars(console) as bars:
@@ -72,20 +72,20 @@ def learn(trainer: Trainer, stop_after: int | None, bars: Progress) -> None:
 
 
 def training_data(name: str, root: str | None) -> Data:
-    """A dataset's two splits, the test rows that come with the package, and the features to judge samples by."""
+    """A dataset's two splits, the bundled test rows, and the features for the distance of samples."""
     if name == "cifar-10":
         return Data(cifar10("train", root), cifar10("test", root), np.array([], dtype=int), shelved(name))
     return Data(fashion_mnist("train", root), fashion_mnist("test", root), sample_rows(), shelved(name))
 
 
 def shelved(data: str) -> FeatureNet | None:
-    """The feature network for a dataset, where it was trained."""
+    """The feature network for a dataset, if there is one."""
     folder = MODELS / next(recipe.name for recipe in FEATURES.values() if recipe.data == data)
     return load_features(folder) if (folder / "config.json").is_file() else None
 
 
 def smoke_data(channels: int = 1) -> Data:
-    """The bundled images, split: enough to go through every step, too few to learn from."""
+    """The bundled images, split: enough to run every step, too few to train on."""
     sample = fashion_sample()
     train = LabelledImages(sample.images[:400], sample.labels[:400], sample.classes)
     test = LabelledImages(sample.images[400:], sample.labels[400:], sample.classes)

@@ -1,4 +1,4 @@
-"""Small image classifiers whose features serve the Fréchet distance ("FD-fashion"); they are no diffusion models."""
+"""Small image classifiers whose features serve the Fréchet distance ("FD-fashion"); not diffusion models."""
 
 import itertools
 import json
@@ -93,5 +93,5 @@ def load_features(folder: Path) -> FeatureNet:
         kinds = {key: value.dtype for key, value in network.state_dict().items()}
         network.load_state_dict({key: value.to(kinds.get(key, value.dtype)) for key, value in weights.items()})
     except (KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
-        raise ValueError(f"{folder} is not a whole feature network ({error}); train it again") from error
+        raise ValueError(f"{folder} is not a complete feature network ({error}); train it again") from error
     return network.eval().requires_grad_(False)

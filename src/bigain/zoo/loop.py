@@ -27,7 +27,7 @@ from bigain.zoo.train import VALIDATION, Run, averaged, train_step, validation_l
 
 
 class Data(NamedTuple):
-    """What a run learns from and is judged by; `reserved` test images are left out of the judgement."""
+    """Training and test images of a run; `reserved` test images are left out of the evaluation."""
 
     train: LabelledImages
     test: LabelledImages
@@ -101,7 +101,7 @@ class Trainer:
         self.run.save(self.checkpoint)
 
     def _look(self) -> None:
-        """A sample sheet and a quick accuracy, to see where the run is going."""
+        """A sample sheet and a quick accuracy, to follow the run."""
         with averaged(self.run):
             share = accuracy(self.denoiser, self.data.test, self.rows()[: self.intervals.quick], Exhaustive(10))
             sheet = sample_sheet(self.denoiser, 5, self.intervals.sampling)
@@ -110,19 +110,19 @@ class Trainer:
             file.write(json.dumps({"samples": self.samples, "accuracy": share.value, "n": share.n}) + "\n")
 
     def rows(self) -> list[int]:
-        """Test images of the judgement, in a fixed random order."""
+        """Test images of the evaluation, in a fixed random order."""
         order = np.random.default_rng(0).permutation(len(self.data.test.labels))
         return [int(i) for i in order if i not in set(self.data.reserved.tolist())]
 
     def _informative(self, model: LabelledDenoiser) -> tuple[int, ...]:
-        """Timesteps in the order of how well they tell classes apart, on held-out training images."""
+        """Timesteps, those that separate classes best first, on held-out training images."""
         images, labels = self.data.train.images, self.data.train.labels
         rows = range(len(images) - self.intervals.profile, len(images))
         classifier = DiffusionClassifier(model, range(len(model.classes)))
         return classifier.choose_timesteps([images[i] for i in rows], [int(labels[i]) for i in rows]).timesteps
 
     def finish(self, progress: Progress | None = None) -> dict[str, Any]:
-        """Save float16 weights, judge exactly what was saved, and write the card."""
+        """Save float16 weights, evaluate exactly what was saved, and write the card."""
         with averaged(self.run):
             save_labelled(self.out, self.denoiser, self.recipe.family)
         model = load_labelled(self.out)

@@ -1,4 +1,4 @@
-"""Muon (Jordan et al., 2024): momentum whose matrices are made orthogonal, so that all directions learn alike."""
+"""Muon (Jordan et al., 2024): momentum with orthogonalised matrices, so that all directions learn equally fast."""
 
 from collections.abc import Iterable
 from typing import Any

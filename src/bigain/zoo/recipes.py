@@ -1,4 +1,4 @@
-"""What each bundled model is and how it was trained; `bigain train NAME` follows one of these."""
+"""The recipes of the bundled models, for `bigain train NAME`."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -68,7 +68,7 @@ class Run:
         state = torch.load(path, weights_only=True)
         asked = json.dumps(self.recipe.as_json(), sort_keys=True)
         if state["recipe"] != asked:
-            raise ValueError(f"{path} was trained with another recipe:\n{state['recipe']}\nnow asked:\n{asked}")
+            raise ValueError(f"{path} was trained with another recipe:\n{state['recipe']}\nrequested now:\n{asked}")
         self.network.load_state_dict(state["network"])
         self.average = state["average"]
         for optimiser, own in zip(self.optimisers, state["optimisers"], strict=True):
@@ -161,7 +161,7 @@ def validation_loss(run: Run, schedule: Schedule, latents: Tensor, labels: Tenso
 
 @contextmanager
 def averaged(run: Run) -> Iterator[None]:
-    """The network with its averaged weights, for a while."""
+    """The network with its averaged weights inside the `with` block."""
     own = {name: p.detach().clone() for name, p in run.network.named_parameters()}
     run.network.load_state_dict(run.average, strict=False)
     try:
