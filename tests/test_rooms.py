@@ -28,7 +28,7 @@ ARROWS = {
         "classify", "compression", "data", "denoisers", "generation", "loading", "metrics", "models", "operators",
         "pictures", "plugins", "progress", "tokens", "zoo", "bench",
     },
-    "bench": {"compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
+    "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},
     "commands": {
         "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics", "models",

@@ -124,7 +124,7 @@ def test_a_step_that_does_not_pay_is_named() -> None:
     machine = Machine("cpu", {}, (8, 8))
     (line,) = advice(Result([row], {"sito(ratio=0.7)": None}, machine, {}))
     assert "1.20 [1.10, 1.30] of its time" in line
-    assert "at no size that was tried" in line
+    assert "at none of the sizes tried" in line
     (line,) = advice(Result([row], {"sito(ratio=0.7)": 48}, machine, {}))
     assert "it pays off from 48x48 tokens on" in line
     assert advice(Result([row], {}, machine, {})) == []
@@ -176,7 +176,7 @@ def test_the_table_says_how_the_speedup_is_formed() -> None:
     console.print(speed_table([row], Bench(rounds=7), Machine("cpu", {}, (8, 8))))
     text = " ".join(console.export_text().split())
     assert "2.00 1.67–2.50" in text
-    assert "speed-up: the time of none over its own in the same round, median and 95 % interval" in text
+    assert "speed-up: the time of none divided by its own in the same round, median and 95 % interval" in text
 
 
 def test_what_cannot_be_compiled_is_named_and_the_rest_measured(small: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_policies_as_text() -> None:
     ("text", "error"),
     [
         ("rase()", "Did you mean 'race'"),
-        ("stages(trials=(5,), keep=(5, 1))", "as many keep counts"),
+        ("stages(trials=(5,), keep=(5, 1))", "trials and keep must have the same length"),
         ("stages(trials=(5, 5), keep=(5, 1))", "cumulative and increasing"),
         ("stages(trials=(5, 20), keep=(1, 5))", "not increasing"),
         ("exhaustive(0)", "trials must be an int of at least 1, got 0"),
@@ -136,7 +136,7 @@ def test_policies_as_text() -> None:
         ("race(confidence='high')", "between 0 and 1, got 'high'"),
         ("race(first=2.5)", "ints with 2 <= first"),
         ("race(antithetic=2)", "True or False"),
-        ("stages(trials=5, keep=1)", "trials must be a list of ints, one for each stage, got 5"),
+        ("stages(trials=5, keep=1)", "trials must be a list of ints, one per stage, got 5"),
         ("stages(trials=(5, 20), keep=(5.0, 1))", "keep must be a list of ints"),
         ("race(speed=2)", "unknown race parameter 'speed'. Available: confidence, max_trials"),
     ],

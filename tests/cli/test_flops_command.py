@@ -15,6 +15,7 @@ def test_one_operator_as_json() -> None:
     gflops, saved = found.pop("gflops"), found.pop("saved")
     assert found == {
         "model": "sd2", "operator": "gated_merge(ratio=0.7)", "reuse": "stage", "where": None, "latent": "64x64",
+        "groups": None, "correct": None, "decision_gflops": None,
     }  # fmt: skip
     assert round(gflops, 2) == 698.88
     assert saved == pytest.approx(1 - 698.88 / 804.257, abs=1e-4)

@@ -61,7 +61,7 @@ def test_a_correction_brings_class_differences_nearer(rows: dict[str, Row]) -> N
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ({"operator": "none", "policy": 5}, "policy must be a text, got 5"),
+        ({"operator": "none", "policy": 5}, "policy must be a string, got 5"),
         ({"operator": "none", "policy": "rase"}, "unknown policy 'rase'. Did you mean 'race'"),
         ({"operator": "none", "num_inference_steps": 0}, "num_inference_steps must be an int of at least 1, got 0"),
         ({"operator": "todo(2)", "correct": True}, "correct=True needs groups of two rows or more"),

@@ -103,7 +103,7 @@ ROWS = {
     "update settings set spec = '[1' where id = 2": "settings, todo(factor=2): Expecting",
     "update settings set spec = '[1]' where id = 2": "settings, todo(factor=2): expected a dict, got [1]",
     "update sessions set facts = 'x'": "sessions, facts: Expecting value",
-    "update measures set value = '{\"a'": "measures, flops: Unterminated string",
+    "update measures set value = '{\"a'": "measures, decision_flops: Unterminated string",
 }
 RESULTS = {
     "update meta set value = '{' where key = 'experiment'": "meta, experiment: Expecting",

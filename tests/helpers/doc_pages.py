@@ -49,7 +49,7 @@ class Block(NamedTuple):
         """What is done with it: written to a file, run, compared with what the block before it printed, or nothing."""
         if self.title is not None:
             return "file"
-        kinds = {"python": "python", "sh": "commands", "text": "output", "bibtex": "quote"}
+        kinds = {"python": "python", "sh": "commands", "text": "output", "bibtex": "quote", "math": "quote"}
         if self.language not in kinds:
             raise ValueError(
                 f"{self.place}: cannot tell what a block of {self.language!r} is for; write python or sh to have it "

@@ -64,7 +64,7 @@ def test_ratio_above_the_largest_of_the_window(operator, window, cell, ratio, la
 def test_the_largest_ratio_that_is_named_is_allowed(window):
     with pytest.raises(ValueError, match="ratio must be at most") as raised:
         GatedMerge(0.999, window=window)
-    named = float(re.search(r"more than ([\d.]+),", str(raised.value)).group(1))
+    named = float(re.search(r"at most ([\d.]+) for", str(raised.value)).group(1))
     assert GatedMerge(named, window=window).ratio == named
 
 
@@ -232,7 +232,7 @@ def test_scorer_by_name():
         ("todo(2, factor=3)", "todo takes factor=2: multiple values for argument 'factor'"),
         ("gated_merge(70)", "in [0, 1), got 70; did you mean 0.7?"),
         ("my_merge(0.5)", "Load your own with `bigain --load FILE COMMAND`, or import its module"),
-        ("gated_merge(0.9)", "ratio 0.9 is more than 0.75, the largest"),
+        ("gated_merge(0.9)", "ratio must be at most 0.75 for cells of 2x2"),
         ("gated_merge('a')", "ratio must be a number in [0, 1), got 'a'"),
     ],
 )

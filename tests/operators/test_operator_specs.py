@@ -102,5 +102,5 @@ def test_infinite_noise_is_refused():
 
 
 def test_spec_of_something_else():
-    with pytest.raises(TypeError, match=r"operator must be an operator or its text, got 3. Available: .*gated_merge"):
+    with pytest.raises(TypeError, match=r"operator must be an instance or a string, got 3. Available: .*gated_merge"):
         spec(3)

@@ -102,7 +102,7 @@ class SiteHook:
             self._check_cross(own, queries.shape[1] < x.shape[1])
         keys = queries.shape[1] if context is None else context.shape[1]
         shared = x.shape[0] // groups.inputs if groups and attachment.operator.data_dependent else 1
-        means = joined.shape[0] / x.shape[0] - 1
+        means = joined.shape[0] / x.shape[0] - 1 if joined is not x else 0.0
         if means and not attachment.weighed and not torch.compiler.is_compiling():
             site = replace(self.site, module=module)
             dense, short = (
