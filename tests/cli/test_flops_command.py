@@ -15,7 +15,7 @@ def test_one_operator_as_json() -> None:
     gflops, saved = found.pop("gflops"), found.pop("saved")
     assert found == {
         "model": "sd2", "operator": "gated_merge(ratio=0.7)", "reuse": "stage", "where": None, "latent": "64x64",
-        "groups": None, "correct": None, "decision_gflops": None,
+        "groups": None, "correct": None, "decision_gflops": None, "break_even": None,
     }  # fmt: skip
     assert round(gflops, 2) == 698.88
     assert saved == pytest.approx(1 - 698.88 / 804.257, abs=1e-4)
@@ -72,3 +72,19 @@ def test_says_what_is_wrong(words: tuple[str, ...], text: str, folder: Path) -> 
 
 def test_sizes() -> None:
     assert parse_size("48x80") == (48, 80)
+
+
+def test_the_classes_of_a_trial() -> None:
+    words = ("flops", "--model", "fashion-dit", "--operator", "gated_merge(ratio=0.7)")
+    (plain,), (few,), (many,) = (
+        run_json(*words, "--classes", "100"),
+        *(run_json(*words, "--classes", count, "--correct") for count in ("2", "100")),
+    )
+    assert plain["groups"] == few["groups"] == "input"
+    assert few["saved"] < many["saved"] < plain["saved"]
+    assert few["break_even"] == many["break_even"] == 2
+    (dense,) = run_json("flops", "--model", "fashion-dit", "--operator", "none", "--classes", "100")
+    assert dense["decision_gflops"] == pytest.approx(dense["gflops"] * (5 * 100 + 15 * 5))
+    assert "pays from 2 classes on" in run(*words, "--classes", "10", "--correct")
+    assert "--correct needs --operator and --classes" in run(*words, "--correct", code=2)
+    assert "--policy must be stages or exhaustive" in run(*words, "--classes", "10", "--policy", "race", code=2)

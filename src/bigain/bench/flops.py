@@ -1,6 +1,5 @@
 """What a forward pass costs: floating-point operations, counted on the meta device."""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from bigain.classify.policies import Exhaustive, Stages, as_policy
 from bigain.classify.state import ClassifierState
 from bigain.classify.trials import TimestepSampler
 from bigain.compression import Compression, compress
+from bigain.compression.correction import enough_rows
 from bigain.defaults import NUM_TRAIN_TIMESTEPS, TEXT_TOKENS
 from bigain.loading import load_denoiser
 from bigain.models.architectures import build_meta, example_inputs, meta_copy
@@ -43,6 +43,7 @@ class Cost(NamedTuple):
     flops: float
     saved: float
     decision: float | None = None
+    break_even: int | None = None  # the classes of a trial from which on a correction pays
 
 
 class Costs(NamedTuple):
@@ -89,7 +90,12 @@ def model_costs(
     for compression in compressions:
         flops = group(compression, trial.classes) / trial.classes
         decision = sum(count * group(compression, alive) for alive, count in rounds.items()) if rounds else None
-        found.append(Cost(compression, flops, 1 - flops / dense, decision))
+        pays = None
+        if compression is not None and compression.correct:
+            # an evaluation costs a + b / K for K classes, where b is the plan and the two mean rows
+            two, four = group(compression, 2) / 2, group(compression, 4) / 4
+            pays = enough_rows(4 * (two - four), dense - (2 * four - two))
+        found.append(Cost(compression, flops, 1 - flops / dense, decision, pays))
     return Costs(latent or native_size(network), found)
 
 
@@ -106,14 +112,6 @@ def policy_rounds(trial: Trial) -> Counter[int]:
         rounds[len(state.alive)] += len(trials)
         state.add(trials, np.zeros((len(state.alive), len(trials))))
     return rounds
-
-
-def break_even_rows(before: float, after: float) -> int | None:
-    """From how many rows a group on a correction pays, at sites that cost `before` dense and `after` compressed.
-
-    K rows cost K · after and, for the correction, before + after; None where compression itself saves nothing.
-    """
-    return None if after >= before else math.floor((before + after) / (before - after)) + 1
 
 
 @torch.no_grad()

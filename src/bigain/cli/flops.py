@@ -39,7 +39,10 @@ def flops(
     latent: Latent = None,
     as_json: Annotated[
         bool,
-        json_of("a list of {model, operator, reuse, where, groups, correct, latent, gflops, saved, decision_gflops}"),
+        json_of(
+            "a list of {model, operator, reuse, where, groups, correct, latent, gflops, saved, decision_gflops, "
+            "break_even}"
+        ),
     ] = False,
 ) -> None:
     """Count the FLOPs of one forward pass; no weights are needed.
@@ -94,8 +97,11 @@ def flops(
         table.add_row(cell(name), row["reuse"] or "", cost, f"{row['saved']:.1%}", *whole)
     out.print(table)
     for row in rows:
-        if row["saved"] < 0:
-            warn("[yellow]note:[/] ", f"{row['operator']} costs more than it saves; give more --classes, or none of it")
+        if row["break_even"]:
+            pays = f"the correction of {row['operator']} pays from {row['break_even']} classes on"
+            warn(
+                "[yellow]note:[/] ", f"{pays}; with {classes} it costs more than it saves" if row["saved"] < 0 else pays
+            )
 
 
 def row_of(model: str, cost: "Cost", latent: str) -> dict[str, Any]:
@@ -103,4 +109,5 @@ def row_of(model: str, cost: "Cost", latent: str) -> dict[str, Any]:
     asked = {key: values.get(key) for key in ("operator", "reuse", "where", "groups", "correct")}
     decision = None if cost.decision is None else cost.decision / 1e9
     costs = {"gflops": cost.flops / 1e9, "saved": cost.saved, "decision_gflops": decision}
+    costs["break_even"] = cost.break_even
     return {"model": model, **asked, "latent": latent, **costs}

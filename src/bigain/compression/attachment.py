@@ -1,6 +1,5 @@
 """What one call of `compress` does at its sites: an operator, its options, and the plans it makes."""
 
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bigain.compression.correction import group_means
+from bigain.compression.correction import enough_rows, group_means
 from bigain.compression.setting import Compression
 from bigain.models.probe import BlockCall, ForwardState, Probe
 from bigain.models.rows import RowGroups
@@ -128,7 +127,7 @@ class Attachment:
             return
         self.weighed = True
         if after + means * (before + after) >= before:
-            enough = math.floor((before + after) / (before - after)) + 1 if after < before else None
+            enough = enough_rows(before + after, before - after)
             advice = f"groups of {enough} rows or more would pay" if enough else "a higher ratio may"
             saves = f"{spec(self.operator)} saves with groups of {round(1 / means)} rows"
             warnings.warn(f"correct=True costs more than {saves}; {advice}", stacklevel=2)

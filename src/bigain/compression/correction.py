@@ -8,6 +8,7 @@ The mean rows join the batch, so that U F(M m) costs one more row a group; F(m) 
 group of one row is its own mean, and gets the dense output.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -51,3 +52,8 @@ def join_plan(plan: Plan, groups: RowGroups) -> Plan:
     rows = torch.arange(groups.rows.shape[0], device=groups.rows.device)
     first = rows.new_zeros(groups.inputs).scatter_reduce(0, groups.rows, rows, "amin", include_self=False)
     return expand_plan(plan, torch.cat([rows, first]))
+
+
+def enough_rows(once: float, saved: float) -> int | None:
+    """The smallest group whose rows each save more than their part of what a group costs once; None for no saving."""
+    return None if saved <= 0 else math.floor(once / saved) + 1
