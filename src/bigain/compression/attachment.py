@@ -123,8 +123,6 @@ class Attachment:
 
     def weigh(self, before: int, after: int, means: float) -> None:
         """Warn once, in eager mode, if a correction costs more than compression saves: FLOPs of one row."""
-        if self.weighed or not means or torch.compiler.is_compiling():
-            return
         self.weighed = True
         if after + means * (before + after) >= before:
             enough = enough_rows(before + after, before - after)

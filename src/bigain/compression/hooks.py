@@ -103,14 +103,9 @@ class SiteHook:
         keys = queries.shape[1] if context is None else context.shape[1]
         shared = x.shape[0] // groups.inputs if groups and attachment.operator.data_dependent else 1
         means = joined.shape[0] / x.shape[0] - 1 if joined is not x else 0.0
-        if means and not attachment.weighed and not torch.compiler.is_compiling():
-            site = replace(self.site, module=module)
-            dense, short = (
-                site_flops(site, x.shape[1], text or x.shape[1]),
-                site_flops(site, queries.shape[1], text or keys),
-            )
-            attachment.weigh(dense, short, means)
         self.trace = SiteTrace(block.grid, x.shape[1], queries.shape[1], keys, text, shared if planned else 0, means)
+        if means:
+            self._weigh(attachment, module)
         if observed:
             self.local.observed = attachment, block, x
             attachment.notify("merged", self, block, x, plan)
@@ -128,6 +123,15 @@ class SiteHook:
             own["encoder_hidden_states"] = group_means(text, groups)
             kwargs = {**kwargs, "encoder_hidden_states": torch.cat([text, own["encoder_hidden_states"]])}
         return Correction(groups, cell, module.forward(means, **own)), torch.cat([x, means]), kwargs
+
+    def _weigh(self, attachment: Attachment, module: nn.Module) -> None:
+        """Compare, once, what a correction costs with what is saved."""
+        trace = self.trace
+        if trace is None or attachment.weighed or torch.compiler.is_compiling():
+            return
+        site = replace(self.site, module=module)
+        dense = site_flops(site, trace.tokens, trace.context or trace.tokens)
+        attachment.weigh(dense, site_flops(site, trace.queries, trace.context or trace.keys), trace.means)
 
     def _check_input(self, x: Tensor, block: BlockCall) -> None:
         if x.shape[:2] != block.x.shape[:2]:
