@@ -109,18 +109,20 @@ def draw_scheme(axes: "Axes") -> None:
         colour = CORRECTED if mean else "black"
         box(axes, 0.9, y, name, colour)
         arrow(axes, 1.75, y, 2.6, y)
-        box(axes, 3.5, y, "U F(M x)", colour)
-        arrow(axes, 4.4, y, 8.0, y, colour=GREY)
+        box(axes, 3.5, y, "U F(M m)" if mean else "U F(M x)", colour)
+        if not mean:
+            arrow(axes, 4.4, y, 8.0, y, colour=GREY)
     axes.text(0.9, 3.05, "⋮", ha="center", va="center")
     box(axes, 3.5, 0.5, "F(m), dense", CORRECTED)
     arrow(axes, 1.5, 1.15, 2.5, 0.62, CORRECTED)
     box(axes, 6.2, 0.95, "F(m) − U F(M m)", CORRECTED)
     arrow(axes, 4.5, 0.5, 5.0, 0.8, CORRECTED)
+    arrow(axes, 4.4, 1.4, 5.0, 1.12, CORRECTED)
     for _, y in rows[:3]:
         axes.plot([7.2, 7.2], [1.2, y], color=CORRECTED, linewidth=1)
         axes.text(7.2, y, "+", ha="center", va="center", color=CORRECTED, fontsize=13, fontweight="bold",
                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
-        axes.text(8.1, y, "corrected output", va="center", fontsize=8)
+        axes.text(8.1, y, "corrected", va="center", fontsize=8)
 
 
 def box(axes: "Axes", x: float, y: float, text: str, colour: str) -> None:
