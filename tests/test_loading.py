@@ -23,6 +23,8 @@ import bigain
 from bigain.denoisers.pipelines import PIPELINES
 from helpers.pipelines import edit_index, save
 
+pytestmark = pytest.mark.slow
+
 COMMIT = "0123456789" * 4
 
 

@@ -26,6 +26,8 @@ from bigain.plots.curves import draw_front
 from bigain.plots.style import NothingToDrawError
 from helpers.runs import save_tiny, started
 
+pytestmark = pytest.mark.slow
+
 ROWS: list[dict[str, Any]] = [
     {"name": "none", "operator": "none"},
     {"name": "merge", "operator": "gated_merge(ratio={ratio})", "ratio": [0.5, 0.3]},

@@ -8,6 +8,8 @@ from bigain.bench.flops import count_flops
 from bigain.models.architectures import ARCHITECTURES, build_meta
 from helpers.models import BACKBONES
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = [
     (None, {}, 804.26),
     ("tome(ratio=0.7)", {}, 704.87),

@@ -26,6 +26,8 @@ from bigain.plots.speed import stacked
 from bigain.zoo.loop import save_labelled
 from helpers.models import BACKBONES, run
 
+pytestmark = pytest.mark.slow
+
 UNET = {
     "sample_size": 16,
     "block_out_channels": (8,),

@@ -10,6 +10,8 @@ from bigain.denoisers.labelled import LabelledDenoiser
 from helpers.denoisers import CLASSES, tiny
 from helpers.models import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 OPERATORS = [*EXAMPLES.values(), "tome(ratio=0.6, pattern='per_row')", "sito(ratio=0.6, noise=30.0)"]
 # every operator on both kinds of models and with both kinds of plans; what draws, in all combinations
 DRAWING = [operator for operator in OPERATORS if bigain.parse(operator).stochastic]

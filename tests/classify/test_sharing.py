@@ -15,6 +15,8 @@ from bigain.denoisers.prompts import Lookup
 from bigain.models.rows import RowGroups, same_input
 from helpers.denoisers import CLASSES, tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def unet() -> LabelledDenoiser:

@@ -14,6 +14,8 @@ import pytest
 from bigain.commands.results import COLUMNS, Growing, Result, read_kept
 from helpers.commands import invoke, picture_folders, run, run_json, write_operator
 
+pytestmark = pytest.mark.slow
+
 ONCE = ("--policy", "exhaustive(1)")
 SAME = "mine(0.5, pattern='fixed')"  # the same plan in every pass
 FORMATS = ["results.csv", "results.jsonl"]

@@ -6,6 +6,8 @@ import pytest
 
 from helpers.commands import invoke, picture_folders, run, run_json, write_operator
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENT = """
 title = "Tiny"
 model = "{model}"

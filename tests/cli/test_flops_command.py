@@ -9,6 +9,8 @@ from bigain.cli.options import parse_size
 from helpers.commands import run, run_json
 from helpers.models import SD
 
+pytestmark = pytest.mark.slow
+
 
 def test_one_operator_as_json() -> None:
     (found,) = run_json("flops", "--operator", "gated_merge(ratio=0.7)", "--reuse", "stage")

@@ -9,6 +9,8 @@ from PIL import Image
 
 from helpers.commands import invoke, picture_folders, run, run_json, write_operator
 
+pytestmark = pytest.mark.slow
+
 
 def test_classify_folders_with_a_bad_file(tmp_path: Path, small_model: Path) -> None:
     root = picture_folders(tmp_path, 5)

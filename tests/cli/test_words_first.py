@@ -13,6 +13,8 @@ import pytest
 from helpers.commands import invoke, picture_folders, run, write_operator
 from helpers.pipelines import save
 
+pytestmark = pytest.mark.slow
+
 # words, the text of the error, and whether torch may be imported for it
 MISTAKES: list[tuple[list[str], str, bool]] = [
     (["classify", "{images}", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),

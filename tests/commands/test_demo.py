@@ -35,6 +35,8 @@ from bigain.plots.page import HEADS, OPERATORS, curves, story
 from bigain.tokens.grid import Grid
 from helpers.runs import save_tiny, started
 
+pytestmark = pytest.mark.slow
+
 SIZE = Size(2, 2)
 NAMES = ["uncompressed", "tome", "gated_merge", "kv_downsample"]
 VOID = {"meta", "img", "line"}  # elements without an end

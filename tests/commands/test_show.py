@@ -32,6 +32,8 @@ from helpers.models import traces
 from helpers.pipelines import Shelf
 from helpers.runs import save_tiny
 
+pytestmark = pytest.mark.slow
+
 OPERATORS = ["gated_merge(ratio=0.5)", "tome(ratio=0.5)"]
 FIRST = {"unet": "down_blocks.0.attentions.0.transformer_blocks.0.attn1", "dit": "transformer_blocks.0.attn1"}
 

@@ -13,6 +13,8 @@ from bigain.tokens.grid import Grid
 from helpers.denoisers import CLASSES, tiny
 from helpers.models import BACKBONES, EXAMPLES, call, run, traces
 
+pytestmark = pytest.mark.slow
+
 MERGE = "gated_merge(ratio=0.6)"
 EVERYWHERE = {"sd": ("self", "cross", "mlp"), "dit": ("self", "mlp"), "pixart": ("self", "mlp")}
 

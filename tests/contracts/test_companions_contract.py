@@ -14,6 +14,8 @@ import bigain
 from helpers.models import BACKBONES, run, traces
 from helpers.pairs import ONE_OF_EACH_CLASS, pairs_of
 
+pytestmark = pytest.mark.slow
+
 NAMES = ONE_OF_EACH_CLASS
 
 

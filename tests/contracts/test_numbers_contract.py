@@ -7,6 +7,8 @@ import bigain
 from helpers.models import BACKBONES, EXAMPLES, call, distance, run
 from helpers.pairs import KINDS, pairs_of
 
+pytestmark = pytest.mark.slow
+
 SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
 
 

@@ -10,6 +10,8 @@ from bigain.bench.flops import counted
 from bigain.models import family_of
 from helpers.models import BACKBONES
 
+pytestmark = pytest.mark.slow
+
 # on a handful of tokens of narrow models, planning by an N x N similarity may cost more than it saves
 PLANNING_MAY_COST_MORE = "sito"
 

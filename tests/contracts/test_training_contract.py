@@ -7,6 +7,8 @@ import bigain
 from helpers.models import call
 from helpers.pairs import ONE_OF_EACH_CLASS
 
+pytestmark = pytest.mark.slow
+
 NAMES = ONE_OF_EACH_CLASS
 
 

@@ -8,6 +8,8 @@ import torch
 from helpers.doc_pages import PAGES, Page, alike, commands, compare, read_blocks, world
 from helpers.stand_ins import FILES, NOT_RUN, STAND_INS, Folders
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:

@@ -15,6 +15,8 @@ import pytest
 import bigain
 from helpers.doc_pages import PAGES, ROOT
 
+pytestmark = pytest.mark.slow
+
 DOCS = ROOT / "docs"
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

@@ -6,6 +6,8 @@ import pytest
 
 from helpers.doc_pages import ROOT, run_bigain, run_script, world
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SAYS = {
     "classify_folder.py": "photos/bag/test-01014.png: bag",

@@ -11,6 +11,8 @@ from bigain.experiments.report import Row, read_report
 from bigain.experiments.runner import run_chunks
 from helpers.runs import contents, save_tiny, started
 
+pytestmark = pytest.mark.slow
+
 MERGE = {"operator": "gated_merge(ratio=0.6)", "groups": "input"}
 ROWS: list[dict[str, Any]] = [
     {"name": "none", "operator": "none"},

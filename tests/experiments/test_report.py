@@ -15,6 +15,8 @@ from bigain.metrics.intervals import Estimate
 from bigain.metrics.paired import holm, mcnemar, share_difference
 from helpers.runs import experiment
 
+pytestmark = pytest.mark.slow
+
 ROWS = [
     {"name": "none", "operator": "none"},
     {"name": "merge", "operator": "gated_merge(ratio={ratio})", "ratio": [0.3, 0.5]},

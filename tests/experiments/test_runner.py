@@ -24,6 +24,8 @@ from bigain.zoo.catalog import folder_of
 from bigain.zoo.features import load_features
 from helpers.runs import contents, experiment, results, save_tiny, started
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

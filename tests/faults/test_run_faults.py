@@ -15,6 +15,8 @@ from helpers.commands import invoke
 from helpers.own_files import forgetting
 from helpers.small_runs import check, state, write_experiment
 
+pytestmark = pytest.mark.slow
+
 LOADED = {
     "exit": ("import sys\nsys.exit(0)", 2, "{path}, line 2: SystemExit: 0; a file to load must not call sys.exit"),
     "exit in words": ("raise SystemExit('bye')", 2, "{path}, line 1: SystemExit: bye; a file to load must not"),

@@ -16,6 +16,8 @@ from bigain.loading import load_denoiser
 from bigain.zoo.catalog import bundled, card, folder_of
 from bigain.zoo.features import CLASSES, load_features, predict
 
+pytestmark = pytest.mark.slow
+
 FASHION = ("fashion-dit", "fashion-unet")
 MODELS = (*FASHION, "cifar-unet")
 LIMIT = 5_000_000
