@@ -56,13 +56,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     changed = {"rows": ROWS, "n": 8, "generate": {"count": 20, "num_inference_steps": 1}}
     run = started(save_tiny(place / "model"), place / "run", **changed)
     run_chunks(run)
-    judge = Evaluator(run)
+    evaluator = Evaluator(run)
     for setting in run.experiment.settings:
-        judge.evaluate(setting)
+        evaluator.evaluate(setting)
         if "generate" in setting.tasks:
             measured = run.store.measures(run.ids[setting.label])["samples"]
             images, real = (
-                F.adaptive_avg_pool2d(x, 2).flatten(1).numpy() for x in (judge.images(setting), judge.real()[0])
+                F.adaptive_avg_pool2d(x, 2).flatten(1).numpy() for x in (evaluator.images(setting), evaluator.real()[0])
             )
             for distance in (frechet_to_real, kernel_to_real):
                 found = distance(images, real, features="pixels", source="the sample")

@@ -167,10 +167,10 @@ def test_features_that_are_no_numbers_give_no_distance(model: Path, tmp_path: Pa
     run_chunks(run)
     features = load_features(folder_of("fashion-features"))
     features.body[-1].bias[3] = float("nan")
-    judge = Evaluator(run)
-    judge.predict = features_of(features)
+    evaluator = Evaluator(run)
+    evaluator.predict = features_of(features)
     with pytest.raises(ValueError, match="real images: the features of 500 of 500 images are not finite, first of"):
-        judge.evaluate(run.experiment.settings[0])
+        evaluator.evaluate(run.experiment.settings[0])
     assert "samples" not in run.store.measures(1)
 
 
@@ -197,9 +197,9 @@ def test_a_lock_is_held_by_one_process(tmp_path: Path) -> None:
 def test_measures(model: Path, tmp_path: Path) -> None:
     run = started(model, tmp_path)
     run_chunks(run)
-    judge = Evaluator(run)
+    evaluator = Evaluator(run)
     for setting in run.experiment.settings:
-        judge.evaluate(setting)
+        evaluator.evaluate(setting)
     dense, merged, _, own = (run.store.measures(run.ids[s.label]) for s in run.experiment.settings)
     assert merged["flops"] < dense["flops"]
     assert "samples" not in own

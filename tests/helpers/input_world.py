@@ -17,7 +17,7 @@ from helpers.models import BACKBONES
 from helpers.pipelines import dit
 from helpers.toys import PointDenoiser, points
 
-FRAME = ImageSpec(16, 3)
+IMAGE_SPEC = ImageSpec(16, 3)
 
 
 class World:
@@ -53,4 +53,4 @@ class World:
 
 
 def pixels(image: Any) -> torch.Tensor:
-    return to_tensor(image, FRAME)
+    return to_tensor(image, IMAGE_SPEC)
