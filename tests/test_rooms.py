@@ -6,7 +6,7 @@ from pathlib import Path
 import bigain
 
 SOURCE = Path(bigain.__file__).parent
-BASE = {"registry", "checks", "defaults", "escape", "seeds"}  # small modules that any room may use
+BASE = {"registry", "checks", "defaults", "escape", "profile", "seeds"}  # small modules that any room may use
 ARROWS = {
     **{name: set() for name in BASE},
     "plugins": set(),

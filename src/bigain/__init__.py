@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         parse,
         spec,
     )
+    from bigain.profile import TimestepProfile
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Sampling",
     "SiTo",
     "Site",
+    "TimestepProfile",
     "ToDo",
     "ToMe",
     "Where",
@@ -53,6 +55,7 @@ PLACES = {
     "Handle": "bigain.compression",
     "Sampling": "bigain.generation",
     "Site": "bigain.models",
+    "TimestepProfile": "bigain.profile",
     "Where": "bigain.models",
     "compress": "bigain.compression",
     "generate": "bigain.generation",

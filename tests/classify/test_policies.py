@@ -5,6 +5,7 @@ from bigain.classify.policies import PAPER, Exhaustive, Stages, parse_policy
 from bigain.classify.race import Race, behind, critical_value, noise_variance
 from bigain.classify.state import ClassifierState
 from bigain.classify.trials import TimestepSampler, Trial
+from bigain.profile import TimestepProfile
 
 
 def play(policy: object, means: np.ndarray, rng: np.random.Generator, shared: float = 3.0) -> ClassifierState:
@@ -36,6 +37,34 @@ def test_a_race_keeps_its_promise(confidence: float, means: list[float]) -> None
     assert lost / runs <= 1 - confidence
 
 
+UNEVEN = TimestepProfile(
+    tuple(range(100, 900, 50)), tuple(np.geomspace(0.2, 5, 16)), tuple(np.geomspace(3, 0.3, 16)[::-1])
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("confidence", "classes"), [(0.9, 2), (0.5, 5), (0.9, 10)])
+def test_a_weighted_race_keeps_its_promise_with_unequal_variances(confidence: float, classes: int) -> None:
+    rng = np.random.default_rng(1)
+    runs, lost = 1200, 0
+    for _ in range(runs):
+        state = ClassifierState.empty(classes)
+        for trials in Race(confidence).rounds(state, TimestepSampler(UNEVEN, 1000)):
+            spread = np.array([trial.spread for trial in trials])
+            errors = spread * rng.normal(size=(classes, len(trials))) + 3 * rng.normal(size=len(trials))
+            state.add(trials, errors[state.alive])
+        lost += 0 not in state.alive
+    assert lost / runs <= 1 - confidence
+
+
+def test_means_and_statistics_follow_the_weights() -> None:
+    state = ClassifierState.empty(2)
+    state.add([Trial(1, 0, weight=3.0), Trial(2, 0, weight=1.0)], np.array([[1.0, 5.0], [2.0, 1.0]]))
+    np.testing.assert_allclose(state.means(), [2.0, 1.75])
+    assert state.best(1).tolist() == [1]
+    assert behind(state)[1] == 0 < behind(state)[0]
+
+
 def spent(state: ClassifierState) -> int:
     return int((~np.isnan(state.errors)).sum())
 
@@ -61,15 +90,17 @@ def test_critical_value_of_two_classes_and_one_look_is_students() -> None:
     scipy_stats = pytest.importorskip("scipy.stats")
     # a single look after n trials: (mean difference) / standard error has Student's distribution, one-sided
     expected = scipy_stats.t(9).ppf(1 - 0.9 * 0.1)
-    assert critical_value(0.9, 2, 10, 10) == pytest.approx(expected, rel=0.05)
+    assert critical_value(0.9, 2, 10, (1.0,) * 10) == pytest.approx(expected, rel=0.05)
 
 
 def test_critical_value_grows_with_classes_looks_and_confidence() -> None:
-    base = critical_value(0.9, 5, 3, 10)
-    assert critical_value(0.9, 20, 3, 10) > base
-    assert critical_value(0.9, 5, 3, 40) > base
-    assert critical_value(0.95, 5, 3, 10) > base
-    assert critical_value(0.9, 1, 3, 10) == np.inf
+    ten = (1.0,) * 10
+    base = critical_value(0.9, 5, 3, ten)
+    assert critical_value(0.9, 20, 3, ten) > base
+    assert critical_value(0.9, 5, 3, ten * 4) > base
+    assert critical_value(0.95, 5, 3, ten) > base
+    assert critical_value(0.9, 1, 3, ten) == np.inf
+    assert critical_value(0.9, 5, 3, (3.0,) * 10) == pytest.approx(base)  # a common factor changes nothing
 
 
 def board_of(errors: np.ndarray) -> ClassifierState:

@@ -111,7 +111,7 @@ def test_classes_of_a_trial_share_a_plan(family: str, images: torch.Tensor) -> N
 def test_classes_share_a_plan_also_where_a_trial_does_not_fit_a_batch(
     family: str, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bigain.classify.classifier.MAX_PLANNING_ROWS", 3)
+    monkeypatch.setattr("bigain.classify.engine.MAX_PLANNING_ROWS", 3)
     denoiser = tiny(family)
     found = []
     with bigain.compress(denoiser, "gated_merge(ratio=0.5)", groups="input"):

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from bigain.classify.trials import (
     numbered,
     staged_timesteps,
 )
+from bigain.profile import TimestepProfile
 
 
 def test_the_papers_two_stages() -> None:
@@ -97,7 +100,7 @@ def test_a_step_that_comes_again_gets_another_noise() -> None:
 
 
 def test_given_steps_are_used_in_their_order_and_again() -> None:
-    sampler = TimestepSampler((9, 8, 7), 1000)
+    sampler = TimestepSampler(check_timesteps((9, 8, 7), 1000), 1000)
     assert sampler.stages((2, 4)) == [[Trial(9, 0), Trial(8, 0)], [Trial(7, 0), Trial(9, 1)]]
     assert sampler.sequence(3) == [Trial(9, 0), Trial(8, 0), Trial(7, 0)]
 
@@ -115,8 +118,31 @@ def test_even_steps_of_a_sequence_are_shuffled_by_the_key_only() -> None:
 )
 def test_steps_of_all_kinds(steps: object) -> None:
     found = check_timesteps(steps, 1000)
-    assert found == (25, 75)
-    assert all(type(t) is int for t in found)
+    assert found == TimestepProfile((25, 75), (1.0, 1.0))
+    assert all(type(t) is int for t in found.timesteps)
+
+
+def test_trials_of_a_profile_carry_its_weights() -> None:
+    sampler = TimestepSampler(TimestepProfile((9, 8), (1.0, 3.0), (2.0, 1.0)), 1000)
+    assert sampler.trials == 2
+    assert [(trial.t, trial.number, trial.weight) for trial in sampler.sequence(3)] == [
+        (9, 0, 0.5), (8, 0, 1.5), (9, 1, 0.5),
+    ]  # fmt: skip
+    assert sampler.stages((1, 2))[1][0].spread == pytest.approx(2 / 3)
+
+
+def test_weights_do_not_change_the_noise() -> None:
+    plain, heavy = Trial(9, 1), Trial(9, 1, weight=3.0, spread=2.0, final=True)
+    assert torch.equal(draw_noise(0, 5, plain, (2, 2)), draw_noise(0, 5, heavy, (2, 2)))
+    assert plain.key == heavy.key
+
+
+def test_a_file_of_a_profile_is_read(tmp_path: Path) -> None:
+    profile = TimestepProfile((9, 8), (1.0, 3.0), scale=2.0)
+    profile.save(tmp_path / "mine.json")
+    assert check_timesteps(tmp_path / "mine.json", 1000) == check_timesteps(f"{tmp_path}/mine.json", 1000) == profile
+    with pytest.raises(ValueError, match="from 0 to 8, got 9"):
+        check_timesteps(profile, 9)
 
 
 def test_random_steps_are_uniform_and_depend_on_the_key_only() -> None:
@@ -133,7 +159,7 @@ def test_random_steps_are_uniform_and_depend_on_the_key_only() -> None:
 @pytest.mark.parametrize(
     ("steps", "error"),
     [
-        ("evn", '"informative" or a sequence'),
+        ("evn", '"fitted", a TimestepProfile, its JSON file or a sequence'),
         ((), "sequence of ints"),
         ((5, 1000), "from 0 to 999, got 1000"),
         ((5, 1.5), r"got 1\.5"),

@@ -1,6 +1,5 @@
 """What decides results is compared by content: images, weights, precision."""
 
-import json
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from bigain.experiments.fingerprints import UNREADABLE, image_hash, image_hashes
 from bigain.experiments.runner import FILE, Run, run_chunks
 from bigain.experiments.store import Store
 from bigain.loading import load
+from bigain.profile import TimestepProfile
 from helpers.pipelines import save
 from helpers.runs import contents, experiment, results, save_tiny, started
 
@@ -162,9 +162,7 @@ def test_replaced_weights_are_refused_by_part(model: Path, few: Path, tmp_path: 
 def test_what_is_said_beside_the_weights_counts_too(model: Path, few: Path, tmp_path: Path) -> None:
     own = shutil.copytree(model, tmp_path / "own")
     started(own, tmp_path / "run", **changes(few))
-    config = json.loads((own / "bigain.json").read_text())
-    config["informative"] = [500, 400]
-    (own / "bigain.json").write_text(json.dumps(config))
+    TimestepProfile((500, 400), (1.0, 2.0)).save(own / "profile.json")
     with pytest.raises(ValueError, match=r"changed since: configuration\. Restore"):
         started(own, tmp_path / "run", **changes(few))
 

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 import bigain
-from bigain import DiffusionClassifier, GatedMerge, KVDownsample, KVSelect, SiTo, ToDo, ToMe, Where
+from bigain import DiffusionClassifier, GatedMerge, KVDownsample, KVSelect, SiTo, TimestepProfile, ToDo, ToMe, Where
 from bigain.bench.speed import Bench
 from bigain.classify.policies import Exhaustive, Stages, parse_policy
 from bigain.classify.race import Race
@@ -37,7 +37,7 @@ POLICY = 'policy must be a string such as "race(confidence=0.95)" or an instance
 BATCH = 'batch_size must be an int of at least 1, or "auto", got '
 GROUPS = 'groups must be None, an int of at least 1, "cfg" or "input", got '
 PROMPTS = 'prompts must be a string with one {} for the class, like "a photo of a {}", got '
-STEPS = 'timesteps must be "even", "random", "informative" or a sequence of ints, got '
+STEPS = 'timesteps must be "even", "random", "fitted", a TimestepProfile, its JSON file or a sequence of ints, got '
 STEP_COUNT = "num_inference_steps must be an int of at least 1, got "
 GUIDANCE = "guidance_scale must be a number of at least 0 (1 means no guidance), got "
 
@@ -81,7 +81,7 @@ TYPE_ERRORS: list[Case] = [
     ("classes of floats", lambda w: w.classifier([0.0, 1.0]), "a string or a label number, got 0.0"),
     ("classes of bools", lambda w: w.classifier([False, True]), "a string or a label number, got False"),
     ("classes of lists", lambda w: w.classifier([[0], [1]]), "a string or a label number, got [0]"),
-    ("policy=5", lambda w: w.classifier(policy=5), POLICY + "5. Available: race, stages, exhaustive, imagenet-100"),
+    ("policy=5", lambda w: w.classifier(policy=5), POLICY + "5. Available: paper, balanced, fast, race, sprt, stages"),
     ("policy a class", lambda w: w.classifier(policy=Stages), "an instance, such as Stages(), got the class Stages"),
     ("policy a list", lambda w: w.classifier(policy=["race"]), POLICY + "['race']"),
     ("policy a dict", lambda w: w.classifier(policy={}), POLICY + "{}"),
@@ -155,11 +155,22 @@ VALUE_ERRORS: list[Case] = [
     ("timesteps of texts", lambda w: w.classifier(timesteps=["25"]), "ints from 0 to 999, got '25'"),
     ("timesteps beyond", lambda w: w.classifier(timesteps=[1000]), "ints from 0 to 999, got 1000"),
     ("timesteps NaN", lambda w: w.classifier(timesteps=[float("nan")]), "ints from 0 to 999, got nan"),
-    ("informative of none", lambda w: w.classifier(timesteps="informative"), "call classifier.choose_timesteps"),
+    ("fitted of none", lambda w: w.classifier(timesteps="fitted"), "call classifier.fit(images, labels)"),
+    ("sprt without weights", lambda w: w.classifier(policy="sprt")(points(1)), "sprt needs timesteps with fitted weig"),
+    ("no such profile", lambda w: w.classifier(timesteps="profil.json"), "no timestep profile profil.json; write one"),
+    ("cascade alone", lambda w: w.classifier(policy="cascade"), "a cascade needs final="),
+    ("final alone", lambda w: w.classifier(final=w.toy), "and final= needs a cascade"),
+    ("final of another size", lambda w: w.classifier(policy="cascade", final=w.bundled), "final must have the same"),
+    ("profile of no weights", lambda w: TimestepProfile((5, 6), (1,)), "weights must be 2 positive numbers"),
+    ("profile of weight 0", lambda w: TimestepProfile((5, 6), (1, 0)), "weights must be 2 positive numbers"),
+    ("profile of no steps", lambda w: TimestepProfile((), ()), "timesteps must be ints of at least 0, and at"),
+    ("profile of scale 0", lambda w: TimestepProfile((5,), (1,), scale=0), "scale must be a positive number or None"),
+    ("fit of trials", lambda w: w.classifier().fit(points(10), trials=30), "trials must be an int from 1 to 20"),
+    ("fit of nine", lambda w: w.classifier().fit(points(9)), "at least 10 images are needed, better 100, got 9"),
     ("calibrate on three", lambda w: w.classifier().calibrate(points(3), [0, 1, 2]), "at least 10 labelled images are"),
     ("calibrate on one class", lambda w: w.classifier().calibrate(points(10), [1] * 10), "got 1 for all 10 images"),
     ("labels too few", lambda w: w.classifier().calibrate(points(10), [1]), "got 1 for 10 images"),
-    ("label unknown", lambda w: w.classifier().choose_timesteps(points(10), [9] * 10), "class 9. Available: 0, 1"),
+    ("label unknown", lambda w: w.classifier().fit(points(10), [9] * 10), "class 9. Available: 0, 1"),
     # policies
     ("stages of floats", lambda w: Stages((5.0, 20), (5, 1)), "trials must be a list of ints, one per stage, got"),
     ("stages of one", lambda w: Stages(5, 1), "trials must be a list of ints, one per stage, got 5"),
@@ -258,8 +269,8 @@ WORKS: list[Case] = [
     ("numpy batch size", lambda w: type(w.classifier(batch_size=np.int32(8)).batch_size), int),
     ("numpy seed", lambda w: w.classifier(seed=np.uint64(7)).seed, 7),
     ("largest seed", lambda w: w.classifier(seed=2**63 - 1).seed, 2**63 - 1),
-    ("timesteps of an array", lambda w: w.classifier(timesteps=np.array([25, 75])).timesteps, (25, 75)),
-    ("timesteps of a tensor", lambda w: check_timesteps(torch.tensor([25, 75]), 1000), (25, 75)),
+    ("timesteps of an array", lambda w: w.classifier(timesteps=np.array([25, 75])).timesteps.timesteps, (25, 75)),
+    ("timesteps of a tensor", lambda w: check_timesteps(torch.tensor([25, 75]), 1000).timesteps, (25, 75)),
     ("a pipeline as denoiser", lambda w: DiffusionClassifier(w.pipeline, [0, "goldfish"]).classes, (0, "goldfish")),
     ("numpy sampling", lambda w: repr(Sampling(np.int64(9), seed=np.int8(2))), repr(Sampling(9, seed=2))),
     ("numpy subset", lambda w: len(w.data.subset(np.int64(3), seed=np.int64(1))), 3),

@@ -24,7 +24,7 @@ from bigain.compression.setting import Groups, Sites
 from bigain.defaults import TEXT_TOKENS
 from bigain.loading import DTYPES, load_denoiser
 from bigain.metrics.intervals import Estimate
-from bigain.models.architectures import Inputs, build_random, example_inputs, meta_copy
+from bigain.models.architectures import Inputs, build_random, example_inputs, meta_copy, share_weights
 from bigain.models.named import ARCHITECTURES
 from bigain.models.site import native_size
 from bigain.operators.base import parse
@@ -220,16 +220,6 @@ def runnable(model: nn.Module) -> list[str]:
     """All operators, and tomesd where it can run."""
     baseline = has_baseline(model)
     return [name for name in OPERATORS if baseline or not name.startswith(BASELINE)]
-
-
-def share_weights(model: nn.Module) -> nn.Module:
-    """A model with the same weights, not a copy of them."""
-    other = meta_copy(model)
-    for name, module in other.named_modules():
-        source = model.get_submodule(name)
-        module._parameters.update(source._parameters)
-        module._buffers.update(source._buffers)
-    return other
 
 
 def attached(name: str, base: nn.Module, bench: Bench) -> Runner:

@@ -14,10 +14,11 @@ class Decision:
 
     label: str | int  # the element of `classes` that won
     index: int
-    ranking: tuple[int, ...]  # all classes, best first: by rounds survived, then by mean over common trials
+    ranking: tuple[int, ...]  # all classes, best first: by rounds survived, then by weighted mean over common trials
     errors: np.ndarray = field(repr=False)  # (K, R), NaN where a class was not tried
     timesteps: tuple[int, ...] = field(repr=False)  # (R,) timesteps of the trials
-    margin: float  # mean paired difference of the runner-up to the winner
+    weights: np.ndarray = field(repr=False)  # (R,) of the trials
+    margin: float  # weighted mean of the paired differences of the runner-up to the winner
     margin_error: float  # its standard error
     probabilities: np.ndarray = field(repr=False)  # (K,), see `probabilities`
     pruned: np.ndarray = field(repr=False)  # (K,) whether a class was dropped before the last round
@@ -25,37 +26,46 @@ class Decision:
 
 
 def ranking(state: ClassifierState) -> np.ndarray:
-    """Classes, best first: by how long they survived, then by mean error over common trials."""
-    tried = ~np.isnan(state.errors)
+    """Classes, best first: by how long they survived, then by weighted mean error over common trials."""
+    tried, weights = ~np.isnan(state.errors), state.weights
     scores = np.full(len(state.rounds), np.inf)
     for rank in np.unique(state.rounds):
         peers = np.flatnonzero(state.rounds == rank)
         common = tried[peers].all(axis=0)
         if common.any():
-            means = state.errors[np.ix_(peers, common)].mean(1)
+            means = np.average(state.errors[np.ix_(peers, common)], axis=1, weights=weights[common])
             scores[peers] = np.where(np.isfinite(means), means, np.inf)
     return np.lexsort((scores, -state.rounds))
 
 
-def paired_margin(errors: np.ndarray, winner: int, other: int) -> tuple[float, float]:
-    """Mean difference of another class to the winner over common trials, and its standard error."""
+def paired_margin(errors: np.ndarray, weights: np.ndarray, winner: int, other: int) -> tuple[float, float]:
+    """Weighted mean difference of another class to the winner over common trials, and its standard error."""
     differences = errors[other] - errors[winner]
-    differences = differences[np.isfinite(differences)]
+    common = np.isfinite(differences)
+    differences, share = differences[common], weights[common] / max(weights[common].sum(), 1e-300)
+    mean = float(differences @ share) if len(differences) else np.nan
     if len(differences) < 2:
-        return (float(differences.mean()) if len(differences) else np.nan), np.nan
-    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
+        return mean, np.nan
+    spread = np.sqrt(np.square(share) @ np.square(differences - mean) * len(differences) / (len(differences) - 1))
+    return mean, float(spread)
 
 
-def distances(errors: np.ndarray, order: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Mean paired difference of every class to the winner: (K, R), (K,) ranking -> (K,), infinite if there is none.
+def distances(
+    errors: np.ndarray, weights: np.ndarray, order: Sequence[int] | np.ndarray, *, summed: bool
+) -> np.ndarray:
+    """Paired difference of every class to the winner: (K, R), (R,), (K,) ranking -> (K,), infinite if there is none.
 
-    It never decreases along the ranking: a class that was dropped early had fewer trials, and may have been closer in
-    those than one that survived longer.
+    It is the weighted mean over common trials, or with `summed` the weighted sum, which is evidence: a class that was
+    dropped early keeps what it had. It never decreases along the ranking: a class that was dropped early may have
+    been closer in its few trials than one that survived longer.
     """
-    winner = order[0]
-    found = np.array([0.0 if k == winner else paired_margin(errors, winner, k)[0] for k in range(len(errors))])
+    differences = errors - errors[order[0]]
+    common = np.isfinite(differences)
+    total = np.where(common, differences, 0.0) @ weights
+    found = total if summed else total / np.maximum(common @ weights, 1e-300)
+    found = np.where(common.any(1), found, np.inf)
     places = list(order)
-    found[places] = np.maximum.accumulate(np.where(np.isnan(found), np.inf, found)[places])
+    found[places] = np.maximum.accumulate(found[places])
     return found
 
 

@@ -64,6 +64,20 @@ def check_batch_size(size: Any, denoiser: Denoiser) -> int:
     return number
 
 
+def check_final(final: Denoiser, denoiser: Denoiser) -> Denoiser:
+    """The denoiser of the last rounds, if it sees the same latents and the same noise as the first."""
+    for what in ("latent_shape", "image_spec", "schedule"):
+        first, last = getattr(denoiser, what), getattr(final, what)
+        if first != last:
+            raise ValueError(f"final must have the same {what} as the denoiser, {first}, got {last}")
+    return final
+
+
+def check_unlabelled(images: Sequence[Any]) -> None:
+    if len(images) < FEWEST:
+        raise ValueError(f"at least {FEWEST} images are needed, better 100, got {len(images)}")
+
+
 def check_labels(classes: Sequence[str | int], count: int, labels: Any) -> np.ndarray:
     """Class numbers of the labels, if there are enough of them to measure something: -> (n,)."""
     labels = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)

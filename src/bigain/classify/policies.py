@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
-import bigain.classify.race  # noqa: F401 - registers itself
+import bigain.classify.race
+import bigain.classify.sprt  # noqa: F401 - both register themselves
 from bigain.checks import plain_ints, set_plain_ints, whole
 from bigain.classify.state import POLICIES, ClassifierState, Policy
 from bigain.classify.trials import TimestepSampler, Trial
 from bigain.registry import call, miss, parse_call
+
+PRESET_NAMES = ("paper", "balanced", "fast")  # see presets.py
 
 
 def parse_policy(text: str) -> Any:
@@ -19,7 +22,7 @@ def parse_policy(text: str) -> Any:
         return PAPER[text]
     name, args, kwargs = parse_call(text, "policy")
     if name not in POLICIES:
-        raise ValueError(miss("policy", name, [*POLICIES, *PAPER]))
+        raise ValueError(miss("policy", name, [*PRESET_NAMES, *POLICIES, *PAPER]))
     return call(POLICIES[name], name, args, kwargs)
 
 
@@ -32,7 +35,7 @@ def as_policy(policy: Any) -> Policy:
     if isinstance(policy, type):
         raise TypeError(f"policy must be an instance, such as {policy.__name__}(), got the class {policy.__name__}")
     if not callable(getattr(policy, "rounds", None)):
-        known = ", ".join([*POLICIES, *PAPER])
+        known = ", ".join([*PRESET_NAMES, *POLICIES, *PAPER])
         raise TypeError(
             f'policy must be a string such as "race(confidence=0.95)" or an instance, got {policy!r}. '
             f"Available: {known}"
@@ -82,6 +85,30 @@ class Exhaustive:
     def rounds(self, state: ClassifierState, sampler: TimestepSampler) -> Iterator[list[Trial]]:
         yield sampler.stages((self.trials,))[0]
         state.keep(state.best(1))
+
+
+@POLICIES.register("cascade")
+@dataclass(frozen=True)
+class Cascade:
+    """Another policy, whose rounds of at most `survivors` classes are computed by the classifier's final denoiser.
+
+    So the first rounds, with many classes, can run on a cheaper model than the last.
+    """
+
+    policy: str = "stages"
+    survivors: int = 3
+
+    def __post_init__(self) -> None:
+        set_plain_ints(self, ("survivors",))
+        if type(self.survivors) is not int or self.survivors < 2:
+            raise ValueError(f"survivors must be an int of at least 2, got {self.survivors!r}")
+        if isinstance(parse_policy(self.policy), Cascade):
+            raise ValueError(f"policy must not be a cascade itself, got {self.policy!r}")
+
+    def rounds(self, state: ClassifierState, sampler: TimestepSampler) -> Iterator[list[Trial]]:
+        for trials in parse_policy(self.policy).rounds(state, sampler):
+            final = len(state.alive) <= self.survivors
+            yield [trial._replace(final=final) for trial in trials]
 
 
 # the settings of the paper's experiments

@@ -37,9 +37,14 @@ class ClassifierState:
         self.alive = np.sort(classes)
         self.rounds[self.alive] += 1
 
+    @property
+    def weights(self) -> np.ndarray:
+        """How much the error of each trial counts: (R,)."""
+        return np.array([trial.weight for trial in self.trials])
+
     def means(self) -> np.ndarray:
-        """Mean error of each surviving class over all trials: (alive,)."""
-        return self.errors[self.alive].mean(axis=1)
+        """Weighted mean error of each surviving class over all trials: (alive,)."""
+        return self.errors[self.alive] @ (self.weights / self.weights.sum())
 
     def best(self, count: int) -> np.ndarray:
         """The surviving classes with the lowest means, best first: (count,)."""

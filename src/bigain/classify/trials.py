@@ -3,22 +3,38 @@
 import hashlib
 import itertools
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bigain.checks import whole
+from bigain.profile import TimestepProfile
 from bigain.seeds import hashed
+
+DEFAULT_TRIALS = 20  # of policies that run on even or random timesteps
 
 
 class Trial(NamedTuple):
-    """One comparison: a timestep and the number of its noise; `sign` -1 is the mirrored noise of the same number."""
+    """One comparison: a timestep and the number of its noise; `sign` -1 is the mirrored noise of the same number.
+
+    `weight` says how much its error counts, `spread` how far it scatters relative to other trials. `final` trials are
+    computed by the classifier's final denoiser, where it has one.
+    """
 
     t: int
     number: int
     sign: int = 1
+    weight: float = 1.0
+    spread: float = 1.0
+    final: bool = False
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What its noise depends on."""
+        return self.t, self.number, self.sign
 
 
 def even_timesteps(num_train_timesteps: int, most: int) -> list[int]:
@@ -53,26 +69,36 @@ def staged_timesteps(num_train_timesteps: int, stages: Sequence[int]) -> list[li
     return found
 
 
-Timesteps = Literal["even", "random"] | tuple[int, ...]
+Timesteps = Literal["even", "random"] | TimestepProfile
 
 
 class TimestepSampler(NamedTuple):
     """The trials of one image.
 
     `timesteps` "even" spaces the timesteps evenly, as the reference code does; "random" draws them uniformly, as the
-    paper's algorithm says; a tuple is used in its order, and again from the start if it is too short. Random choices
-    depend only on `key`, a hash of the seed and the image.
+    paper's algorithm says; those of a profile are used in their order, and again from the start if they are too few.
+    Random choices depend only on `key`, a hash of the seed and the image. `scale` is that of `TimestepProfile`.
     """
 
     timesteps: Timesteps
     num_train_timesteps: int
     key: int = 0
+    scale: float | None = None
+
+    @property
+    def trials(self) -> int:
+        """The number of trials that a policy runs if it is not told how many."""
+        return DEFAULT_TRIALS if isinstance(self.timesteps, str) else len(self.timesteps.timesteps)
 
     def stages(self, counts: Sequence[int]) -> list[list[Trial]]:
         """New trials of each stage, for increasing cumulative counts."""
         if self.timesteps == "even":
             return [[Trial(t, 0) for t in stage] for stage in staged_timesteps(self.num_train_timesteps, counts)]
-        trials = numbered(self._sequence(counts[-1]))
+        if isinstance(self.timesteps, TimestepProfile):
+            trials = profiled(self.timesteps, counts[-1])
+        else:
+            drawn = torch.randint(self.num_train_timesteps, (counts[-1],), generator=self._generator())
+            trials = numbered(drawn.tolist())
         return [trials[a:b] for a, b in itertools.pairwise([0, *counts])]
 
     def sequence(self, count: int) -> list[Trial]:
@@ -81,11 +107,6 @@ class TimestepSampler(NamedTuple):
         if self.timesteps != "even":
             return trials
         return [trials[i] for i in torch.randperm(count, generator=self._generator()).tolist()]
-
-    def _sequence(self, count: int) -> list[int]:
-        if self.timesteps == "random":
-            return torch.randint(self.num_train_timesteps, (count,), generator=self._generator()).tolist()
-        return list(itertools.islice(itertools.cycle(self.timesteps), count))  # type: ignore[arg-type]
 
     def _generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(self.key)
@@ -101,18 +122,40 @@ def numbered(timesteps: Sequence[int]) -> list[Trial]:
     return trials
 
 
+def profiled(profile: TimestepProfile, count: int) -> list[Trial]:
+    """Trials of a profile, in its order, with weights and spreads."""
+    places = [i % len(profile.timesteps) for i in range(count)]
+    trials = numbered([profile.timesteps[i] for i in places])
+    return [
+        trial._replace(weight=profile.weights[i], spread=profile.spreads[i])
+        for trial, i in zip(trials, places, strict=True)
+    ]
+
+
+CHOICES = '"even", "random", "fitted", a TimestepProfile, its JSON file or a sequence of ints'
+
+
 def check_timesteps(timesteps: object, num_train_timesteps: int) -> Timesteps:
-    """ "even", "random", or timesteps of the model as a tuple."""
+    """ "even", "random", or timesteps of the model as a profile; a sequence of ints has equal weights."""
     if isinstance(timesteps, np.ndarray | Tensor):
         timesteps = timesteps.tolist()
     if timesteps == "even" or timesteps == "random":
         return timesteps
+    if isinstance(timesteps, Path) or (isinstance(timesteps, str) and timesteps.endswith(".json")):
+        timesteps = TimestepProfile.load(timesteps)
+    if isinstance(timesteps, TimestepProfile):
+        check_range(timesteps.timesteps, num_train_timesteps)
+        return timesteps
     if isinstance(timesteps, str) or not isinstance(timesteps, Sequence) or not len(timesteps):
-        raise ValueError(f'timesteps must be "even", "random", "informative" or a sequence of ints, got {timesteps!r}')
+        raise ValueError(f"timesteps must be {CHOICES}, got {timesteps!r}")
+    check_range(timesteps, num_train_timesteps)
+    return TimestepProfile(tuple(int(t) for t in timesteps), (1.0,) * len(timesteps))
+
+
+def check_range(timesteps: Sequence[Any], num_train_timesteps: int) -> None:
     wrong = [t for t in timesteps if not is_timestep(t, num_train_timesteps)]
     if wrong:
         raise ValueError(f"timesteps must be ints from 0 to {num_train_timesteps - 1}, got {wrong[0]!r}")
-    return tuple(int(t) for t in timesteps)
 
 
 def is_timestep(t: object, num_train_timesteps: int) -> bool:

@@ -8,6 +8,7 @@ from bigain.cli.main import app
 from bigain.cli import (  # noqa: F401 - they join the app; the order is that of --help
     demo,
     classify,
+    fit,
     generate,
     show,
     flops,

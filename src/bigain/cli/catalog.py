@@ -28,9 +28,11 @@ def scorers() -> dict[str, str]:
 
 def policies() -> dict[str, str]:
     from bigain.classify.policies import PAPER
+    from bigain.classify.presets import PRESETS
     from bigain.classify.state import POLICIES
 
-    own = {name: first_sentence(cls) for name, cls in POLICIES.items()}
+    own = {name: f"Preset: {preset.text}" for name, preset in PRESETS.items()}
+    own |= {name: first_sentence(cls) for name, cls in POLICIES.items()}
     return own | {name: f"The paper's setting for this dataset: {policy}" for name, policy in PAPER.items()}
 
 

@@ -14,6 +14,7 @@ from bigain.cli.options import (
     Groups,
     Model,
     Operator,
+    Prompts,
     Reuse,
     Seed,
     Threads,
@@ -39,9 +40,7 @@ def classify(
     images: Annotated[list[str], typer.Argument(metavar="IMAGES", help="Image files, folders and globs.")],
     model: Model = "fashion-unet",
     classes: Classes = None,
-    prompts: Annotated[
-        str, typer.Option(metavar="TEXT", help='Template for text-conditioned models, such as "a photo of a {}".')
-    ] = "{}",
+    prompts: Prompts = "{}",
     operator: Operator = None,
     where: Where = None,
     reuse: Reuse = None,
@@ -51,20 +50,30 @@ def classify(
         str,
         typer.Option(
             metavar="SPEC",
-            help='When classes are dropped, such as "race(confidence=0.5)"; see `bigain list policies`.',
+            help='paper, balanced, fast, or when classes are dropped, such as "race(confidence=0.5)"; see `bigain '
+            "list policies`.",
             autocompletion=names_of("policies"),
             rich_help_panel=DECISION,
         ),
-    ] = "stages",
+    ] = "balanced",
     timesteps: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="T",
-            help="even, random, informative (measured for the model), or numbers like 125,525.",
-            autocompletion=words("even", "random", "informative"),
+            help="even, random, fitted (with the model's own weights), a file of `bigain fit`, or numbers like "
+            "125,525. Default: those of the preset, else even.",
+            autocompletion=words("even", "random", "fitted"),
             rich_help_panel=DECISION,
         ),
-    ] = "even",
+    ] = None,
+    final_operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help='Operator, or none, of the last rounds of a cascade, such as --policy "cascade(survivors=3)".',
+            rich_help_panel=DECISION,
+        ),
+    ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = None,
@@ -110,7 +119,7 @@ def classify(
     from bigain.data.images import find_images
 
     compression = CompressionOptions(operator, where, reuse, groups, correct)
-    request = ClassifyRequest(model, classes, prompts, compression, policy, timesteps, seed, device)
+    request = ClassifyRequest(model, classes, prompts, compression, policy, timesteps, seed, device, final_operator)
     output = Output(file, resume, as_json, top)
     output.check()
     found = find_images(images)

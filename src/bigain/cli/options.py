@@ -133,6 +133,9 @@ Classes = Annotated[
         metavar="NAMES", help="Comma-separated names, or a file with one name per line. Default: the model's own."
     ),
 ]
+Prompts = Annotated[
+    str, typer.Option(metavar="TEXT", help='Template for text-conditioned models, such as "a photo of a {}".')
+]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the noise.")]
 Device = Annotated[
     str,

@@ -9,6 +9,7 @@ from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
 from bigain.commands.request import CORRECT, ClassifyRequest, attached, given_names, model_names, parse_timesteps
 from bigain.commands.results import Result
+from bigain.denoisers.base import share_weights
 from bigain.experiments.subjects import by_folder
 from bigain.loading import best_dtype, load_denoiser
 from bigain.metrics.intervals import Share, wilson
@@ -21,10 +22,14 @@ def classify_each(
     denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
     names = model_names(denoiser, given_names(request.classes))
     timesteps: Any = parse_timesteps(request.timesteps)
+    final = share_weights(denoiser) if request.final_operator else None
     classifier = DiffusionClassifier(
-        denoiser, names, request.policy, prompts=request.prompts, timesteps=timesteps, seed=request.seed
+        denoiser, names, request.policy, prompts=request.prompts, timesteps=timesteps, seed=request.seed, final=final
     )
-    with attached(denoiser, request.compression, groups="input", correct=CORRECT):
+    with (
+        attached(denoiser, request.compression, groups="input", correct=CORRECT),
+        attached(final or denoiser, request.final, groups="input", correct=CORRECT),
+    ):
         yield from classify_files(classifier, images, unreadable)
 
 

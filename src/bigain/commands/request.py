@@ -4,7 +4,7 @@ import codecs
 import hashlib
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bigain.denoisers.base import Denoiser
 
 GROUPS: dict[str | None, str | None] = {"input": "input", NONE: None}
+POLICY = "balanced"  # of `bigain classify` (docs/results-evaluations.md)
+PROFILE = "profile.json"  # beside the weights of bundled models
 CORRECT = True  # of `bigain classify`: nearly all decisions stay as they were (docs/correction.md)
 OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -67,10 +69,11 @@ class ClassifyRequest:
     classes: str | None = None
     prompts: str = "{}"
     compression: CompressionOptions = CompressionOptions()
-    policy: str = "stages"
-    timesteps: str = "even"
+    policy: str = POLICY
+    timesteps: str | None = None
     seed: int = 0
     device: str = "cpu"
+    final_operator: str | None = None
 
     def check(self) -> None:
         """Raise for words that cannot be meant."""
@@ -78,16 +81,26 @@ class ClassifyRequest:
         check_template(self.prompts)
         own_classes(kind, given_names(self.classes))
         self.compression.check()
-        from bigain.classify.policies import parse_policy
+        self.final.check()
+        from bigain.classify.policies import Cascade
+        from bigain.classify.presets import FITTED, check_policy
         from bigain.classify.trials import check_timesteps
 
-        parse_policy(self.policy)
+        cascade = isinstance(check_policy(self.policy), Cascade)
+        if cascade != (self.final_operator is not None):
+            raise ValueError("--final-operator, none or an operator for the last rounds, goes with --policy cascade(…)")
         timesteps = parse_timesteps(self.timesteps)
-        check_timesteps("even" if timesteps == "informative" else timesteps, sys.maxsize)
+        if timesteps not in (None, FITTED):
+            check_timesteps(timesteps, sys.maxsize)
+
+    @property
+    def final(self) -> CompressionOptions:
+        """The compression of the last rounds of a cascade."""
+        return replace(self.compression, operator=self.final_operator) if self.final_operator else CompressionOptions()
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Everything that decides the results, in a canonical form."""
-        from bigain.classify.policies import parse_policy
+        from bigain.classify.presets import policy_identity
 
         place, compression = locate(self.model), self.compression.compression("input", CORRECT)
         attached = {"operator": None} if compression is None else compression.as_dict()
@@ -98,8 +111,10 @@ class ClassifyRequest:
             "classes": given_names(self.classes),
             "prompts": self.prompts,
             **attached,
-            "policy": repr(parse_policy(self.policy)),
-            "timesteps": parse_timesteps(self.timesteps),
+            "policy": policy_identity(self.policy),
+            "final_operator": self.final_operator,
+            "timesteps": file_hash(self.timesteps or "") or parse_timesteps(self.timesteps),
+            "profile": None if isinstance(place, str) else file_hash(place / PROFILE),
             "seed": self.seed,
             "half": not self.device.startswith("cpu"),
             **more,
@@ -167,8 +182,10 @@ def attached(
     return compress(denoiser.network, compression)
 
 
-def parse_timesteps(text: str) -> str | tuple[int, ...]:
+def parse_timesteps(text: str | None) -> str | tuple[int, ...] | None:
     """`125,525` -> (125, 525); words are unchanged."""
+    if text is None:
+        return None
     parts = [part.strip() for part in text.split(",")]
     return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else text
 
@@ -203,6 +220,11 @@ def read_names(path: Path) -> list[str]:
         kind = "UTF-16" if data.startswith(OTHER_BOMS) else f"byte 0x{data[error.start]:02x}"
         raise ValueError(f"{path}, line {line}: not UTF-8 ({kind}); save the file as UTF-8") from None
     return [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+
+
+def file_hash(path: str | Path) -> str | None:
+    """A hash of a small file; None if there is none."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if is_file(str(path)) else None
 
 
 def weights_hash(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """What classification and generation need from a model, and the parts that all families share."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,6 +13,8 @@ from torch.nn import functional as F
 
 from bigain.defaults import TEXT_TOKENS
 from bigain.denoisers.schedule import Schedule
+from bigain.models.architectures import share_weights as share_network
+from bigain.profile import TimestepProfile
 
 Loss = Literal["l2", "l1", "huber"]
 LOSSES: dict[str, Callable[..., Tensor]] = {"l2": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss}
@@ -57,18 +60,12 @@ class Denoiser(ABC):
     default_scheduler: ClassVar[str] = "ddim"  # scheduler and guidance of the paper's experiments
     guidance_scale: ClassVar[float] = 4.0
     by_text: ClassVar[bool] = False  # whether classes are prompts
+    profile: TimestepProfile | None = None  # timesteps and weights that were fitted for this model
 
     def __init__(self, network: nn.Module, schedule: Schedule, image_spec: ImageSpec) -> None:
         self.network = network
         self.schedule = schedule
         self.image_spec = image_spec
-
-    def informative_timesteps(self) -> tuple[int, ...]:
-        """Timesteps, those that separate classes best first, if they were measured for this model."""
-        raise ValueError(
-            f"no informative timesteps were measured for this {type(self.network).__name__}; "
-            "call classifier.choose_timesteps(images, labels) with some labelled images"
-        )
 
     def class_key(self, name: str | int) -> str | int:
         """A key that is equal for two names of one class, such as a name and its number."""
@@ -132,6 +129,13 @@ class Denoiser(ABC):
         noisy = self.schedule.add_noise(latents, noise, t)
         predicted = self.noise(noisy, t, condition)
         return LOSSES[loss](predicted, noise.float(), reduction="none").flatten(1).mean(1)
+
+
+def share_weights(denoiser: Denoiser | Any) -> Denoiser:
+    """A second denoiser with the same weights, not a copy of them, that can be compressed on its own."""
+    other = copy.copy(as_denoiser(denoiser))
+    other.network = share_network(other.network)
+    return other
 
 
 def as_denoiser(given: Any) -> Denoiser:

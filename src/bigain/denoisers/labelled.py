@@ -17,6 +17,7 @@ from bigain.denoisers.base import Condition, Denoiser, ImageSpec
 from bigain.denoisers.codec import PixelCodec
 from bigain.denoisers.schedule import Schedule
 from bigain.models.configs import LARGEST, check_sizes, read_json
+from bigain.profile import TimestepProfile
 from bigain.registry import miss
 
 
@@ -70,10 +71,6 @@ class LabelledDenoiser(Denoiser):
         self.labelled = labelled
         self.classes = tuple(classes)
         self.codec = PixelCodec(image_spec.channels, stride)
-        self.informative: tuple[int, ...] | None = None
-
-    def informative_timesteps(self) -> tuple[int, ...]:
-        return super().informative_timesteps() if self.informative is None else self.informative
 
     def encode(self, images: Tensor) -> Tensor:
         return self.codec.encode(images.float().to(self.device)).latent_dist.mode()
@@ -111,6 +108,7 @@ class LabelledDenoiser(Denoiser):
 
 CONFIG = "bigain.json"
 PROMPTS = "prompts.safetensors"
+PROFILE = "profile.json"
 
 
 def save_labelled(folder: Path, denoiser: LabelledDenoiser, family: str) -> None:
@@ -127,9 +125,10 @@ def save_labelled(folder: Path, denoiser: LabelledDenoiser, family: str) -> None
         "image_spec": denoiser.image_spec._asdict(),
         "schedule": vars(denoiser.schedule),
         "stride": denoiser.codec.stride,
-        "informative": denoiser.informative,
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
+    if denoiser.profile is not None:
+        denoiser.profile.save(folder / PROFILE)
 
 
 def check_image_spec(image_spec: ImageSpec, stride: object) -> None:
@@ -160,10 +159,10 @@ def load_labelled(folder: Path, dtype: torch.dtype = torch.float32, device: str 
             Schedule(**config["schedule"]),
         )
         check_image_spec(image_spec, config["stride"])
-        steps = config["informative"]
+        profile = TimestepProfile.load(folder / PROFILE) if (folder / PROFILE).is_file() else None
     except (KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
         raise ValueError(f"{folder} is not a complete bigain model ({error}); download or train it again") from error
     labelled = LabelledModel(model, len(classes), prompts).to(device).eval().requires_grad_(False)
     denoiser = LabelledDenoiser(labelled, schedule, image_spec, classes, config["stride"])
-    denoiser.informative = None if steps is None else tuple(steps)
+    denoiser.profile = profile
     return denoiser

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from bigain.classify.policies import parse_policy
+from bigain.classify.presets import check_policy, policy_identity
 from bigain.compression.setting import Compression
 from bigain.generation import Sampling
 from bigain.plugins import load_file
@@ -18,7 +18,7 @@ from bigain.registry import miss
 TASKS = ("classify", "generate")
 OWN = ("rows", "load", "generate", "paper", "tasks")  # keys whose values are not taken as they are
 OF_ATTACH = tuple(f.name for f in fields(Compression))
-OF_ROW = ("name", "attach", "n", "tasks", "policy", "num_inference_steps", *OF_ATTACH)
+OF_ROW = ("name", "attach", "n", "tasks", "policy", "timesteps", "num_inference_steps", *OF_ATTACH)
 BRACES = re.compile(r"{(\w+)}")
 
 
@@ -33,11 +33,17 @@ class Setting:
     tasks: tuple[str, ...]
     policy: str | None = None  # instead of the experiment's
     num_inference_steps: int | None = None  # instead of those of [generate]
+    timesteps: Any = None  # instead of the experiment's
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What this row does otherwise than its experiment, apart from compression."""
+        own = {"policy": self.policy, "num_inference_steps": self.num_inference_steps, "timesteps": self.timesteps}
+        return {key: value for key, value in own.items() if value is not None}
 
     def identity(self) -> list[dict[str, Any]]:
         """What decides the results of this row."""
-        own = {"policy": self.policy, "num_inference_steps": self.num_inference_steps}
-        own = {key: value for key, value in own.items() if value is not None}
+        own = self.own | ({"policy": policy_identity(self.policy)} if self.policy else {})
         return [part.identity() for part in self.attach] + ([own] if own else [])
 
     @property
@@ -79,7 +85,7 @@ class Experiment:
     without: str | None = None
     seed: int = 0
     policy: str = "stages"
-    timesteps: Any = "even"
+    timesteps: Any = None  # those of the policy's preset, or even ones
     generate: Generation | None = None
     load: dict[str, str] = field(default_factory=dict)  # Python files that register its operators: their hashes
     paper: tuple[dict[str, Any], ...] = field(default=(), compare=False)
@@ -90,6 +96,8 @@ class Experiment:
         for key in ("title", "about", "paper", "settings", "n", "tasks"):
             del found[key]
         found["generate"] = None if self.generate is None else asdict(self.generate)
+        found["timesteps"] = self.timesteps or "even"
+        found["policy"] = policy_identity(self.policy)
         if not self.load:
             del found["load"]  # records of experiments that load nothing do not have it
         return found
@@ -125,12 +133,9 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
     whole = {key: value for key, value in found.items() if key not in OWN}
     generation = read_generation(found["generate"]) if "generate" in found else None
     whole.setdefault("n", 0)
-    parse_policy(whole.get("policy", "stages"))
+    check_policy(whole.get("policy", "stages"))
     rows = [setting for row in found["rows"] for setting in expand(row, whole["n"], tasks)]
-    if isinstance(whole.get("timesteps"), list):
-        whole["timesteps"] = tuple(whole["timesteps"])
-        if not all(type(step) is int for step in whole["timesteps"]):
-            raise ValueError(f"timesteps must be a string or a list of ints, got {found['timesteps']!r}")
+    whole["timesteps"] = read_timesteps(whole.get("timesteps"))
     experiment = Experiment(
         **whole,
         tasks=tasks,
@@ -141,6 +146,15 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
     )
     check_whole(experiment)
     return experiment
+
+
+def read_timesteps(found: Any) -> Any:
+    """A word or a profile's file as it is, ints as a tuple, None for the default."""
+    if isinstance(found, list) and found and all(type(step) is int for step in found):
+        return tuple(found)
+    if found is not None and not isinstance(found, str):
+        raise ValueError(f"timesteps must be a string or a list of ints, got {found!r}")
+    return found
 
 
 def read_generation(found: Any) -> Generation:
@@ -209,7 +223,8 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
         attach = tuple(made for part in parts if (made := attachment(part, chosen)) is not None)
         name = row.get("name") or row["operator"]
         policy, steps = row_policy(row, chosen), row.get("num_inference_steps")
-        yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), policy, steps)
+        own = policy, steps, read_timesteps(row.get("timesteps"))
+        yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), *own)
 
 
 def row_policy(row: dict[str, Any], values: dict[str, Any]) -> str | None:
@@ -220,7 +235,7 @@ def row_policy(row: dict[str, Any], values: dict[str, Any]) -> str | None:
     if not isinstance(row["policy"], str):
         raise ValueError(f"policy must be a string, got {row['policy']!r}")
     text = filled(row["policy"], values)
-    parse_policy(text)
+    check_policy(text)
     return text
 
 

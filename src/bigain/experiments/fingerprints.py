@@ -108,7 +108,7 @@ def configuration(denoiser: Denoiser) -> str:
             list(vars(denoiser.schedule).values()),
             denoiser.image_spec,
             getattr(denoiser, "classes", None),
-            getattr(denoiser, "informative", None),
+            denoiser.profile,
             [vae.get(key) for key in ("scaling_factor", "shift_factor")],
             [sorted(tokenizer.get_vocab().items()) for tokenizer in tokenizers],
         ],

@@ -110,7 +110,7 @@ def make_report(
 
 def is_dense(spec: dict[str, Any]) -> bool:
     """Whether a row is the uncompressed model as the experiment runs it."""
-    return not spec["attach"] and "policy" not in spec and "num_inference_steps" not in spec
+    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps"}
 
 
 def untimed(row: Row, reason: str | None) -> Row:

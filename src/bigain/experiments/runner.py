@@ -176,10 +176,8 @@ class Run:
 
 def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset, setting: Setting) -> DiffusionClassifier:
     classes, prompts = class_conditions(denoiser, data)
-    policy = setting.policy or experiment.policy
-    return DiffusionClassifier(
-        denoiser, classes, policy, prompts=prompts, timesteps=experiment.timesteps, seed=experiment.seed
-    )
+    policy, timesteps = setting.policy or experiment.policy, setting.timesteps or experiment.timesteps
+    return DiffusionClassifier(denoiser, classes, policy, prompts=prompts, timesteps=timesteps, seed=experiment.seed)
 
 
 def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: Dataset) -> Hashes:

@@ -268,6 +268,4 @@ def shrink(path: Path) -> None:
 
 
 def setting_json(setting: Setting) -> dict[str, Any]:
-    own = {"policy": setting.policy, "num_inference_steps": setting.num_inference_steps}
-    attach = [compression.as_dict() for compression in setting.attach]
-    return {"attach": attach, **{key: value for key, value in own.items() if value is not None}}
+    return {"attach": [compression.as_dict() for compression in setting.attach], **setting.own}

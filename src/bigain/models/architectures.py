@@ -40,6 +40,16 @@ def meta_copy(model: Any) -> nn.Module:
         return type(model).from_config(model.config).eval()
 
 
+def share_weights(model: nn.Module) -> nn.Module:
+    """A model with the same weights, not a copy of them."""
+    other = meta_copy(model)
+    for name, module in other.named_modules():
+        source = model.get_submodule(name)
+        module._parameters.update(source._parameters)
+        module._buffers.update(source._buffers)
+    return other
+
+
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """Class name and configuration of the denoiser in a folder that diffusers wrote."""
     for place in (folder, folder / "unet", folder / "transformer"):

@@ -20,6 +20,7 @@ from bigain.denoisers.labelled import LabelledDenoiser, build_labelled, load_lab
 from bigain.denoisers.schedule import Schedule
 from bigain.generation import Sampling
 from bigain.metrics.intervals import Share
+from bigain.profile import TimestepProfile
 from bigain.zoo.card import Progress, accuracy, card_text, judge_samples, make_card, sample_sheet
 from bigain.zoo.features import FeatureNet
 from bigain.zoo.recipes import Recipe
@@ -42,7 +43,7 @@ class Intervals:
     note: int = 100  # a point of the curve, and a checkpoint
     look: int = 2000  # a sample sheet and a quick accuracy
     quick: int = 100  # test images of the quick accuracy
-    profile: int = 300  # held-out training images that the informative timesteps are measured on
+    profile: int = 400  # held-out training images that timesteps and weights are fitted on
     final: int = 1000  # test images of the card's accuracy
     samples: int = 500  # generated images of the card
     sampling: Sampling = Sampling()  # noqa: RUF009 - frozen
@@ -114,19 +115,19 @@ class Trainer:
         order = np.random.default_rng(0).permutation(len(self.data.test.labels))
         return [int(i) for i in order if i not in set(self.data.reserved.tolist())]
 
-    def _informative(self, model: LabelledDenoiser) -> tuple[int, ...]:
-        """Timesteps, those that separate classes best first, on held-out training images."""
+    def _profile(self, model: LabelledDenoiser) -> TimestepProfile:
+        """Timesteps and weights, fitted on held-out training images."""
         images, labels = self.data.train.images, self.data.train.labels
         rows = range(len(images) - self.intervals.profile, len(images))
         classifier = DiffusionClassifier(model, range(len(model.classes)))
-        return classifier.choose_timesteps([images[i] for i in rows], [int(labels[i]) for i in rows]).timesteps
+        return classifier.fit([images[i] for i in rows], [int(labels[i]) for i in rows])
 
     def finish(self, progress: Progress | None = None) -> dict[str, Any]:
         """Save float16 weights, evaluate exactly what was saved, and write the card."""
         with averaged(self.run):
             save_labelled(self.out, self.denoiser, self.recipe.family)
         model = load_labelled(self.out)
-        model.informative = self._informative(model)
+        model.profile = self._profile(model)
         save_labelled(self.out, model, self.recipe.family)
         rows = self.rows()[: self.intervals.final]
         share: Share = accuracy(model, self.data.test, rows, Stages((5, 20), (5, 1)), progress)
