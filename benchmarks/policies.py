@@ -1,15 +1,19 @@
-"""Accuracy against network evaluations for every policy, on the bundled images.
+"""Accuracy against evaluations and FLOPs for every policy, on test images that nothing was chosen on.
 
-All errors (every class on 20 evenly spaced timesteps) are computed once and kept; each policy then plays on them,
-which gives exactly the decisions that it would make. `python benchmarks/policies.py fashion-unet` writes
-`benchmarks/results/policies-fashion-unet.json` and `.npz`, and the curve to `docs/images`; with the `.npz` there,
-no error is computed anew.
+All errors (every class on 20 evenly spaced timesteps, uncompressed) are computed once and kept; each policy then plays
+on them, which gives exactly the decisions that it would make. Compressed decisions depend on the surviving classes, so
+the presets run for real. `python benchmarks/policies.py fashion-unet` writes
+`benchmarks/results/policies-fashion-unet.json` and `.npz`, and the figures to `docs/images`; what is in the `.npz` is
+not computed anew.
 """
 
 import argparse
 import json
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -17,140 +21,212 @@ from rich.progress import track
 from rich.table import Table
 
 import bigain
-from bigain.classify.calibration import calibrate
-from bigain.classify.classifier import DiffusionClassifier
+from bigain.bench.flops import group_flops
+from bigain.classify.calibration import calibration_error
 from bigain.classify.decision import distances, ranking
 from bigain.classify.policies import Exhaustive, parse_policy
+from bigain.classify.presets import PRESETS
 from bigain.classify.state import ClassifierState
-from bigain.classify.trials import TimestepSampler, mixed
-from bigain.data.fashion_mnist import fashion_sample
+from bigain.classify.trials import TimestepSampler
+from bigain.compression import Compression
+from bigain.data import load_data
+from bigain.data.dataset import Example
 from bigain.experiments.machine import environment
 from bigain.metrics.intervals import wilson
 from bigain.metrics.paired import share_difference
-from bigain.plots.style import new_figure, save_figure, styled
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from bigain.models.architectures import meta_copy
+from bigain.profile import TimestepProfile
 
 RESULTS = Path(__file__).parent / "results"
-PICTURES = Path(__file__).parent.parent / "docs" / "images"
-REFERENCE = "stages(trials=(5, 20), keep=(5, 1))"
+SEED, SKIPPED, COUNT = 1, 500, 500  # the images after those that settings of compression were chosen on
+STEPS = tuple(range(25, 1000, 50))
+PAPER = "stages(trials=(5, 20), keep=(5, 1))"
+DATA = {"cifar-unet": ("cifar-10(split='test')", None)}
+FASHION = ("fashion-mnist(split='test')", "fashion-sample")
+EVERYWHERE = {
+    "fashion-dit": "index=(0, 1, 2, 3, 4, 5), module=('self', 'mlp')",
+    "fashion-unet": "downsample=(1, 2), module=('self', 'mlp')",
+    "cifar-unet": "downsample=(1, 2), module=('self', 'mlp')",
+}
+EVEN, FITTED = "even", "fitted"
 POLICIES = [
-    *(f"exhaustive({n})" for n in (1, 2, 4, 5, 10, 20)),
-    REFERENCE,
-    "stages(trials=(5, 20), keep=(3, 1))",
-    "stages(trials=(4, 10, 20), keep=(5, 2, 1))",
-    "stages(trials=(2, 5, 10, 20), keep=(5, 3, 2, 1))",
-    *(f"race(confidence={c}, first={f})" for f in (2, 3, 4) for c in (0.2, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)),
-]
+    *((f"exhaustive({n})", steps) for steps in (EVEN, FITTED) for n in (1, 2, 4, 5, 10, 20)),
+    *((policy, steps) for steps in (EVEN, FITTED) for policy in (PAPER, "stages(trials=(2, 12), keep=(4, 1))")),
+    *((f"race(confidence={c})", steps) for steps in (EVEN, FITTED) for c in (0.2, 0.5, 0.8, 0.95)),
+    *((f"sprt(odds={odds})", FITTED) for odds in (2, 3, 4, 6, 8, 10, 15, 20, 50)),
+]  # policy, timesteps
 
 
-def errors_of(name: str, path: Path) -> dict[str, np.ndarray]:
-    """Every class on every trial: computed, or read where they were kept."""
+class Played(NamedTuple):
+    """What a policy decided: the class of each image, and how many classes each of its trials tried."""
+
+    winners: np.ndarray
+    tried: list[list[int]]
+
+
+def report_images(name: str) -> list[Example]:
+    text, without = DATA.get(name, FASHION)
+    data = load_data(text)
+    if without:
+        data = data.without(load_data(without).names)
+    return list(data.subset(SKIPPED + COUNT, SEED).examples[SKIPPED:])
+
+
+def compressions(name: str) -> dict[str, Compression]:
+    """The compressed settings that presets run with."""
+    merge = "gated_merge(ratio={}, weighted=True)"
+    return {
+        "ratio 0.7, default sites": Compression(merge.format(0.7), None, None, "input", True),
+        "ratio 0.5, all sites + MLP": Compression(merge.format(0.5), EVERYWHERE[name], None, "input", True),
+    }
+
+
+def computed(name: str, path: Path) -> dict[str, np.ndarray]:
+    """Every class on every trial, and the decisions of compressed presets: computed, or read where they were kept."""
+    kept: dict[str, np.ndarray] = {}
     if path.is_file():
-        with np.load(path) as kept:
-            return dict(kept)
-    sample = fashion_sample()
-    classifier = DiffusionClassifier(bigain.load(name), range(10), Exhaustive(20))
-    found = [None] * len(sample.images)
-    for number, decision in track(
-        classifier.stream(sample.images), f"errors of {name}", len(found), console=Console(stderr=True)
+        with np.load(path) as found:
+            kept = dict(found)
+    examples, denoiser = report_images(name), bigain.load(name)
+    images = [example.image for example in examples]
+    kept["truth"] = np.array([example.labels[0] for example in examples])
+    if "errors" not in kept:
+        classifier = bigain.DiffusionClassifier(denoiser, range(10), Exhaustive(20), timesteps=STEPS)
+        kept["errors"] = np.stack([d.errors for d in run(classifier, images, "every class")]).astype(np.float32)
+        np.savez_compressed(path, **kept)
+    for preset in ("balanced", "fast"):
+        for label, compression in compressions(name).items():
+            key = f"{preset}, {label}"
+            if key in kept:
+                continue
+            with bigain.compress(denoiser, compression):
+                decisions = run(bigain.DiffusionClassifier(denoiser, range(10), preset), images, key)
+            kept[key] = np.array([d.index for d in decisions])
+            longest = max(d.errors.shape[1] for d in decisions)
+            counts = [(~np.isnan(d.errors)).sum(0) for d in decisions]
+            kept[f"{key}, tried"] = np.array([np.pad(c, (0, longest - len(c))) for c in counts], dtype=np.uint8)
+            np.savez_compressed(path, **kept)
+    return kept
+
+
+def run(classifier: bigain.DiffusionClassifier, images: Sequence[Any], what: str) -> list[Any]:
+    found: list[Any] = [None] * len(images)
+    for number, decision in track(classifier.stream(images), what, len(found), console=Console(stderr=True)):
+        found[number] = decision
+    return found
+
+
+def play(policy: str, steps: str, profile: TimestepProfile, errors: np.ndarray) -> Played:
+    """What a policy does with images whose errors are known: (n, K, 20)."""
+    winners, tried = [], []
+    timesteps = profile if steps == FITTED else EVEN
+    scale = profile.scale if steps == FITTED else None
+    if steps == EVEN and policy.startswith("exhaustive"):  # of fewer even trials only those among the twenty
+        count = parse_policy(policy).trials
+        chosen = STEPS[20 // count // 2 :: 20 // count][:count]
+        timesteps = TimestepProfile(chosen, (1.0,) * count)
+    for number, known in enumerate(errors):
+        state = ClassifierState.empty(len(known))
+        for trials in parse_policy(policy).rounds(state, TimestepSampler(timesteps, 1000, number, scale)):
+            columns = [STEPS.index(trial.t) for trial in trials]
+            state.add(trials, known[np.ix_(state.alive, columns)])
+        winners.append(ranking(state)[0])
+        tried.append((~np.isnan(state.errors)).sum(0).tolist())
+    return Played(np.array(winners), tried)
+
+
+class Costs:
+    """FLOPs of decisions of a model, relative to the paper's protocol without compression."""
+
+    def __init__(self, name: str) -> None:
+        denoiser = bigain.load(name)
+        self.network, self.text_tokens = meta_copy(denoiser.network), denoiser.text_tokens
+        self.paper = 125 * self.trial(1, None)
+
+    @cache  # noqa: B019 - one for each model, as long as the program runs
+    def trial(self, classes: int, compression: Compression | None) -> int:
+        attach = [] if compression is None else [compression]
+        return group_flops(self.network, attach, classes, text_tokens=self.text_tokens)
+
+    def relative(self, tried: list[list[int]], compression: Compression | None = None) -> float:
+        counts = Counter(k for trials in tried for k in trials if k)
+        total = sum(count * self.trial(k, compression) for k, count in counts.items())
+        return total / len(tried) / self.paper
+
+
+def rows_of(name: str, kept: dict[str, np.ndarray], profile: TimestepProfile) -> list[dict[str, Any]]:
+    errors, truth, costs = kept["errors"].astype(np.float64), kept["truth"], Costs(name)
+    played = {(policy, steps, None): play(policy, steps, profile, errors)
+              for policy, steps in POLICIES if usable(policy, steps)}  # fmt: skip
+    played |= {
+        (preset, FITTED, None): play(PRESETS[preset].fitted, FITTED, profile, errors) for preset in ("balanced", "fast")
+    }
+    for label, compression in compressions(name).items():
+        for preset in ("balanced", "fast"):
+            tried = kept[f"{preset}, {label}, tried"].astype(int).tolist()
+            played[preset, FITTED, label] = Played(kept[f"{preset}, {label}"], tried)
+    paper = played[PAPER, EVEN, None]
+    rows = []
+    for (policy, steps, label), found in played.items():
+        right, compression = found.winners == truth, compressions(name).get(label or "")
+        share = wilson(int(right.sum()), len(right))
+        change = share_difference(right, paper.winners == truth)
+        dense = played[policy, steps, None].winners
+        rows.append(
+            {
+                "policy": policy,
+                "timesteps": steps,
+                "compression": label,
+                "evaluations": float(np.mean([sum(trials) for trials in found.tried])),
+                "flops": costs.relative(found.tried, compression),
+                "accuracy": {"value": share.value, "low": share.low, "high": share.high},
+                "change": {"value": change.value, "low": change.low, "high": change.high},
+                "same_label": float((found.winners == dense).mean()),
+            }
+        )
+    return rows
+
+
+def usable(policy: str, steps: str) -> bool:
+    """Even timesteps of the twenty that were computed."""
+    return steps == FITTED or policy.startswith(("race", "exhaustive")) or policy == PAPER
+
+
+def sureness(kept: dict[str, np.ndarray], profile: TimestepProfile) -> dict[str, float]:
+    """The calibration error of fitted probabilities and of plain ones, all timesteps."""
+    errors, truth = kept["errors"].astype(np.float64), kept["truth"]
+    columns = [STEPS.index(t) for t in profile.timesteps]
+    found = {}
+    for key, chosen, weights, scale, summed in (
+        ("fitted", columns, np.array(profile.weights), profile.scale, True),
+        ("plain", list(range(20)), np.ones(20), 4 * 16 * 16 / 2, False),
     ):
-        found[number] = decision.errors
-    arrays = {"errors": np.stack(found).astype(np.float32), "truth": sample.labels}
-    np.savez_compressed(path, **arrays)
-    return arrays
-
-
-def play(policy: object, sampler: TimestepSampler, errors: np.ndarray, column: dict[int, int]) -> ClassifierState:
-    """What the policy does with one image whose errors are known."""
-    state = ClassifierState.empty(len(errors))
-    for trials in policy.rounds(state, sampler):
-        state.add(trials, errors[np.ix_(state.alive, [column[trial.t] for trial in trials])])
-    return state
-
-
-LOOKS = {
-    ("exhaustive", "even"): ("#888888", "o", "--"), ("exhaustive", "informative"): ("#888888", "s", "-"),
-    ("stages", "even"): ("#CC6677", "^", ""), ("stages", "informative"): ("#CC6677", "v", ""),
-    ("race", "even"): ("#332288", "o", "--"), ("race", "informative"): ("#332288", "s", "-"),
-}  # fmt: skip
-
-
-@styled
-def curve(record: dict) -> "Figure":
-    """Accuracy against evaluations for each kind of policy; of the races those that first look after three trials."""
-    words = (
-        f"{record['n']} bundled test images, seed {record['seed']}; bars: 95 % Wilson intervals. Race: first=3, "
-        "confidence 0.2 to 0.99. Informative: timesteps in the order measured on 300 held-out training images."
-    )
-    figure = new_figure(7.5, 4.2, f"{record['model']}: accuracy against network evaluations", words)
-    axes = figure.subplots()
-    for (kind, trials), (colour, marker, line) in LOOKS.items():
-        rows = [r for r in record["rows"] if r["policy"].startswith(kind) and r["timesteps"] == trials]
-        rows = [r for r in rows if kind != "race" or "first=3" in r["policy"]]
-        rows.sort(key=lambda r: r["evaluations"])
-        x, y = [r["evaluations"] for r in rows], [100 * r["accuracy"] for r in rows]
-        spread = [[v - 100 * r["low"] for v, r in zip(y, rows, strict=True)],
-                  [100 * r["high"] - v for v, r in zip(y, rows, strict=True)]]  # fmt: skip
-        style = {"color": colour, "marker": marker, "linestyle": line or "none", "label": f"{kind}, {trials} steps"}
-        axes.errorbar(x, y, yerr=spread, elinewidth=0.5, **style)
-    axes.set_xlabel("network evaluations a decision, mean")
-    axes.set_ylabel("accuracy, %")
-    axes.legend(loc="lower right")
-    return figure
+        part = errors[..., chosen]
+        gaps = np.stack([distances(e, weights, (e @ weights).argsort(kind="stable"), summed=summed) for e in part])
+        found[key] = calibration_error(gaps, truth, scale)
+    return found
 
 
 def main(name: str) -> None:
-    kept = errors_of(name, RESULTS / f"policies-{name}.npz")
-    errors, truth = kept["errors"].astype(np.float64), kept["truth"]
-    denoiser = bigain.load(name)
-    column = {t: i for i, t in enumerate(range(25, 1000, 50))}
-    decks = {"even": "even", "informative": denoiser.informative_timesteps()}
-    rows, reference = [], None
-    for text in POLICIES:
-        for trials, steps in decks.items():
-            if text.startswith("exhaustive") and trials == "even" and 20 % parse_policy(text).trials:
-                continue
-            if trials == "even" and text.startswith("exhaustive") and text != "exhaustive(20)":
-                deck_steps = tuple(
-                    np.array(sorted(column))[20 // parse_policy(text).trials // 2 :: 20 // parse_policy(text).trials]
-                )
-            else:
-                deck_steps = steps
-            boards = [
-                play(parse_policy(text), TimestepSampler(deck_steps, 1000, mixed(0, i)), row, column)
-                for i, row in enumerate(errors)
-            ]
-            right = np.array([ranking(state)[0] for state in boards]) == truth
-            if text == REFERENCE and trials == "even":
-                reference = right
-            share = wilson(int(right.sum()), len(right))
-            spent = float(np.mean([(~np.isnan(state.errors)).sum() for state in boards]))
-            rows.append({"policy": text, "timesteps": trials, "evaluations": spent, "right": right.tolist(),
-                         "accuracy": share.value, "low": share.low, "high": share.high})  # fmt: skip
-    for row in rows:
-        change = share_difference(np.array(row.pop("right")), reference)
-        row["change"] = {"value": change.value, "low": change.low, "high": change.high}
-    half = len(truth) // 2
-    gaps = np.stack([distances(row, row.mean(1).argsort(kind="stable")) for row in errors])
-    fitted = calibrate(gaps[:half], truth[:half], 4 * 16 * 16 / 2)
-    after = calibrate(gaps[half:], truth[half:], fitted.scale)
+    profile = bigain.load(name).profile
+    kept = computed(name, RESULTS / f"policies-{name}.npz")
+    rows = rows_of(name, kept, profile)
     record = {
-        "model": name, "n": len(truth), "seed": 0, "reference": REFERENCE, "rows": rows, "facts": environment(denoiser),
-        "calibration": {"scale": fitted.scale, "n": half, "ece_uncalibrated": float(calibrate(
-            gaps[half:], truth[half:], 4 * 16 * 16 / 2).ece_before), "ece_held_out": after.ece_before},
+        "model": name, "n": len(kept["truth"]), "seed": SEED, "skipped": SKIPPED, "reference": PAPER,
+        "profile": {"timesteps": profile.timesteps, "weights": profile.weights, "images": profile.images},
+        "presets": {key: preset.fitted for key, preset in PRESETS.items()},
+        "compressions": {label: str(found) for label, found in compressions(name).items()},
+        "rows": rows, "calibration": sureness(kept, profile), "facts": environment(bigain.load(name)),
     }  # fmt: skip
     (RESULTS / f"policies-{name}.json").write_text(json.dumps(record, indent=1) + "\n")
-    save_figure(curve(record), PICTURES / f"policies-{name}.png")
-    table = Table(title=f"{name}, {len(truth)} bundled test images, seed 0")
-    for head in ("policy", "timesteps", "evaluations", "accuracy", "against the reference"):
+    table = Table(title=f"{name}, {record['n']} test images")
+    for head in ("policy", "timesteps", "compression", "evaluations", "FLOPs", "accuracy", "against the paper's"):
         table.add_column(head, overflow="fold")
-    for row in sorted(rows, key=lambda row: row["evaluations"]):
+    for row in sorted(rows, key=lambda row: row["flops"]):
         change = row["change"]
         table.add_row(
-            row["policy"], row["timesteps"], f"{row['evaluations']:.1f}",
-            f"{row['accuracy']:.1%} [{row['low']:.1%}, {row['high']:.1%}]",
+            row["policy"], row["timesteps"], row["compression"] or "", f"{row['evaluations']:.1f}",
+            f"{row['flops']:.3f}", f"{row['accuracy']['value']:.1%}",
             f"{100 * change['value']:+.1f} [{100 * change['low']:+.1f}, {100 * change['high']:+.1f}]",
         )  # fmt: skip
     Console().print(table)
@@ -158,6 +234,6 @@ def main(name: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", nargs="*", default=["fashion-unet", "fashion-dit"])
+    parser.add_argument("model", nargs="*", default=["fashion-unet", "fashion-dit", "cifar-unet"])
     for name in parser.parse_args().model:
         main(name)

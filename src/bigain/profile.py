@@ -17,10 +17,10 @@ FORMAT = 1  # of the JSON file
 class TimestepProfile:
     """Timesteps in the order of use, each with the weight of its error in a decision.
 
-    A repeated timestep gets new noise. `spreads` are the relative standard deviations of an error, which `race` needs.
-    `scale` is the log-odds of one unit of weighted error, summed over trials: class k has a probability proportional
-    to exp(−scale · Σ w_r e_kr). None means that it was not fitted; then `sprt` cannot run. The rest says what the
-    profile was fitted on, and `note` why the weights are equal where they are.
+    A repeated timestep gets new noise. `spreads` say how far the errors of two rival classes differ there, which
+    `curtail` and `race` need; none means that they were not measured. `scale` is the log-odds of one unit of weighted
+    error, summed over trials: class k has a probability proportional to exp(−scale · Σ w_r e_kr). None means that it
+    was not fitted. The rest says what the profile was fitted on, and `note` why the weights are equal where they are.
     """
 
     timesteps: tuple[int, ...]
@@ -38,9 +38,11 @@ class TimestepProfile:
             object.__setattr__(self, name, plain_ints(tuple(getattr(self, name))))
         if not self.timesteps or any(whole(t) is None or t < 0 for t in self.timesteps):
             raise ValueError(f"timesteps must be ints of at least 0, and at least one, got {self.timesteps}")
-        object.__setattr__(self, "weights", positive("weights", self.weights, len(self.timesteps)))
-        spreads = self.spreads or (1.0,) * len(self.timesteps)
-        object.__setattr__(self, "spreads", positive("spreads", spreads, len(self.timesteps)))
+        weights = positive("weights", self.weights, len(self.timesteps))
+        mean = math.fsum(weights) / len(weights)
+        object.__setattr__(self, "weights", tuple(weight / mean for weight in weights))
+        if self.spreads:
+            object.__setattr__(self, "spreads", positive("spreads", self.spreads, len(self.timesteps)))
         if self.scale is not None and not (isinstance(self.scale, Real) and 0 < self.scale < math.inf):
             raise ValueError(f"scale must be a positive number or None, got {self.scale!r}")
 
@@ -86,9 +88,8 @@ class TimestepProfile:
 
 
 def positive(what: str, values: Sequence[Any], count: int) -> tuple[float, ...]:
-    """As many positive numbers as timesteps, scaled to a mean of 1."""
+    """As many positive numbers as timesteps."""
     numbers = [value for value in values if isinstance(value, Real) and not isinstance(value, bool)]
     if len(numbers) != count or len(values) != count or not all(0 < float(v) < math.inf for v in numbers):
         raise ValueError(f"{what} must be {count} positive numbers, one per timestep, got {values!r}")
-    mean = math.fsum(map(float, numbers)) / count
-    return tuple(float(value) / mean for value in numbers)
+    return tuple(map(float, numbers))

@@ -10,9 +10,9 @@ from scipy.special import log_softmax
 
 from bigain.classify import weights as fitting
 from bigain.classify.classifier import DiffusionClassifier
+from bigain.classify.curtail import Curtail
 from bigain.classify.fitting import own_labels
-from bigain.classify.sprt import SPRT
-from bigain.classify.weights import fit_profile, fit_weights, make_table, select, spread_out
+from bigain.classify.weights import fit_profile, fit_weights, make_table, rival_spreads, select, spread_out
 from bigain.denoisers.base import Condition
 from helpers.toys import PointDenoiser, points
 
@@ -49,9 +49,8 @@ def test_weights_are_the_optimum_of_a_general_solver() -> None:
         return float(-log_softmax(-(table.errors @ w), 1)[:, 0].mean() + strength / 80 * away @ away)
 
     found, value = fit_weights(table, strength)
-    other = minimize(
-        loss, np.ones(3), method="Nelder-Mead", bounds=[(0, None)] * 3, options={"xatol": 1e-7, "fatol": 1e-12}
-    )
+    exact = {"xatol": 1e-7, "fatol": 1e-12}
+    other = minimize(loss, np.ones(3), method="Nelder-Mead", bounds=[(0, None)] * 3, options=exact)
     np.testing.assert_allclose(found, other.x, atol=1e-3)
     away = found - found.mean()
     assert value + strength / 80 * away @ away == pytest.approx(other.fun, abs=1e-6)
@@ -134,7 +133,7 @@ def test_the_classifier_uses_what_it_fitted() -> None:
     assert (profile.images, profile.labelled, profile.classes) == (120, True, (0, 1, 2, 3))
     assert profile.note or profile.timesteps[0] in (700, 900)
     assert classifier.timesteps is profile
-    assert isinstance(classifier.policy, SPRT)
+    assert isinstance(classifier.policy, Curtail)
     assert classifier.scale == profile.scale
     assert classifier(found[:1])[0].timesteps[0] == profile.timesteps[0]
 
@@ -148,9 +147,20 @@ def test_without_labels_the_classifier_labels_by_itself() -> None:
     assert [d.index for d in classifier(images)] == ((images[:, None] - found) ** 2).mean((2, 3, 4)).argmin(1).tolist()
 
 
+def test_spreads_are_those_of_differences_between_near_classes() -> None:
+    rng = np.random.default_rng(0)
+    noise = np.array([0.5, 2.0])
+    errors = noise * rng.normal(size=(4000, 4, 2)) + 9 * rng.normal(size=(4000, 1, 2))
+    np.testing.assert_allclose(rival_spreads(errors), noise * np.sqrt(2), rtol=0.03)
+    pairs = [(a - b) ** 2 for image in errors[:50] for i, a in enumerate(image) for b in image[:i]]
+    np.testing.assert_allclose(rival_spreads(errors[:50]), np.sqrt(np.mean(pairs, 0)))
+    far = np.concatenate([errors, errors + 100], 1)  # classes that nobody confuses do not count
+    np.testing.assert_allclose(rival_spreads(far), noise * np.sqrt(2), rtol=0.03)
+
+
 def test_own_labels_are_decisions_that_no_single_step_dominates() -> None:
-    errors, truth = simulated([1.0, 1.0, 100.0], [0.7, 0.7, 1000.0], n=400)
-    assert (own_labels(errors) == truth).mean() > (errors.mean(2).argmin(1) == truth).mean() + 0.2
+    errors, truth = simulated([1.0, 1.0, 3.0], [0.7, 0.7, 12.0], n=400)
+    assert (own_labels(errors) == truth).mean() > (errors.mean(2).argmin(1) == truth).mean() + 0.1
 
 
 def test_fitting_leaves_policy_and_timesteps_alone_if_it_fails() -> None:

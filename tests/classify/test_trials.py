@@ -128,7 +128,8 @@ def test_trials_of_a_profile_carry_its_weights() -> None:
     assert [(trial.t, trial.number, trial.weight) for trial in sampler.sequence(3)] == [
         (9, 0, 0.5), (8, 0, 1.5), (9, 1, 0.5),
     ]  # fmt: skip
-    assert sampler.stages((1, 2))[1][0].spread == pytest.approx(2 / 3)
+    assert sampler.stages((1, 2))[1][0].spread == 1.0
+    assert sampler.fitted
 
 
 def test_weights_do_not_change_the_noise() -> None:

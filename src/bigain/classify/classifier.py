@@ -177,8 +177,7 @@ class DiffusionClassifier:
         pixels = to_tensor(image, self.denoiser.image_spec)
         found = fingerprint(pixels)
         state = ClassifierState.empty(len(self.classes))
-        scale = self.scale if self.fitted else None
-        sampler = TimestepSampler(self.timesteps, self.num_train_timesteps, hashed(self.seed, found), scale)
+        sampler = TimestepSampler(self.timesteps, self.num_train_timesteps, hashed(self.seed, found))
         return Active(number, found, self.denoiser.encode(pixels[None])[0], state, self.policy.rounds(state, sampler))
 
     def _run(self, work: list[Work]) -> tuple[Sequence[Work], list[np.ndarray]]:

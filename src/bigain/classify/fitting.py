@@ -10,7 +10,7 @@ from bigain.checks import check_count
 from bigain.classify.decision import Decision
 from bigain.classify.policies import Exhaustive
 from bigain.classify.trials import even_timesteps
-from bigain.classify.weights import fit_profile, make_table
+from bigain.classify.weights import fit_profile, rival_spreads
 from bigain.profile import TimestepProfile
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def fit_timesteps(
         errors = np.stack([decision.errors for decision in classifier(images, progress)])
     labels = own_labels(errors[..., candidates:]) if truth is None else truth
     found = fit_profile(errors[..., :candidates], labels, trials)
-    spreads = make_table(errors[..., :candidates], labels).spreads
+    spreads = rival_spreads(errors[..., :candidates])
     network = classifier.denoiser.network
     return TimestepProfile(
         timesteps=tuple(steps[r] for r in found.columns),

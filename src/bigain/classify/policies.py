@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-import bigain.classify.race
-import bigain.classify.sprt  # noqa: F401 - both register themselves
+import bigain.classify.curtail
+import bigain.classify.race  # noqa: F401 - both register themselves
 from bigain.checks import plain_ints, set_plain_ints, whole
 from bigain.classify.state import POLICIES, ClassifierState, Policy
 from bigain.classify.trials import TimestepSampler, Trial

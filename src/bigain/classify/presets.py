@@ -20,8 +20,10 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "paper": Preset("stages", "stages", "the paper's protocol: stages of 5 and 20 trials"),
-    "balanced": Preset("sprt(odds=20)", "race(confidence=0.5)", "as accurate as the paper's, in fewer evaluations"),
-    "fast": Preset("sprt(odds=8)", "race(confidence=0.2)", "the fewest evaluations, at a small loss"),
+    "balanced": Preset(
+        "curtail(confidence=0.85)", "race(confidence=0.5)", "as accurate as the paper's, in fewer evaluations"
+    ),
+    "fast": Preset("curtail(confidence=0.73)", "race(confidence=0.2)", "the fewest evaluations, at a small loss"),
 }
 FITTED = "fitted"
 
@@ -61,5 +63,5 @@ def choose_policy(policy: Any, timesteps: Timesteps) -> Policy:
     """A preset's policy for these timesteps, or the policy that was asked for."""
     if not is_preset(policy):
         return as_policy(policy)
-    fitted = isinstance(timesteps, TimestepProfile) and timesteps.scale is not None
+    fitted = isinstance(timesteps, TimestepProfile) and bool(timesteps.spreads)
     return parse_policy(PRESETS[policy].fitted if fitted else PRESETS[policy].otherwise)

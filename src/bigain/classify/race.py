@@ -38,7 +38,7 @@ class Race:
         set_plain_ints(self, ("max_trials", "first"))
         if not isinstance(self.confidence, Real) or not 0 < self.confidence < 1:
             raise ValueError(f"confidence must be a probability between 0 and 1, got {self.confidence!r}")
-        check_trials(self.first, self.max_trials, fewest=2)
+        check_trials(self.first, self.max_trials)
         object.__setattr__(self, "confidence", float(self.confidence))  # of numpy's too, so that its text is plain
         if type(self.antithetic) is not bool:
             raise ValueError(f"antithetic must be True or False, got {self.antithetic!r}")
@@ -62,13 +62,11 @@ class Race:
         return [sign for trial in trials for sign in (trial, trial._replace(sign=-1))][:most]
 
 
-def check_trials(first: object, most: object, fewest: int) -> None:
+def check_trials(first: object, most: object) -> None:
     """The number of trials before the first look, and at most; None for all that there are."""
     last = whole(most) if most is not None else sys.maxsize
-    if whole(first) is None or last is None or not fewest <= first <= last:  # type: ignore[operator]
-        raise ValueError(
-            f"first and max_trials must be ints with {fewest} <= first <= max_trials, got {first!r} and {most!r}"
-        )
+    if whole(first) is None or last is None or not 2 <= first <= last:  # type: ignore[operator]
+        raise ValueError(f"first and max_trials must be ints with 2 <= first <= max_trials, got {first!r} and {most!r}")
 
 
 def behind(state: ClassifierState) -> np.ndarray:

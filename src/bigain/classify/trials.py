@@ -20,7 +20,7 @@ DEFAULT_TRIALS = 20  # of policies that run on even or random timesteps
 class Trial(NamedTuple):
     """One comparison: a timestep and the number of its noise; `sign` -1 is the mirrored noise of the same number.
 
-    `weight` says how much its error counts, `spread` how far it scatters relative to other trials. `final` trials are
+    `weight` says how much its error counts, `spread` how far it scatters (see `TimestepProfile`). `final` trials are
     computed by the classifier's final denoiser, where it has one.
     """
 
@@ -77,18 +77,22 @@ class TimestepSampler(NamedTuple):
 
     `timesteps` "even" spaces the timesteps evenly, as the reference code does; "random" draws them uniformly, as the
     paper's algorithm says; those of a profile are used in their order, and again from the start if they are too few.
-    Random choices depend only on `key`, a hash of the seed and the image. `scale` is that of `TimestepProfile`.
+    Random choices depend only on `key`, a hash of the seed and the image.
     """
 
     timesteps: Timesteps
     num_train_timesteps: int
     key: int = 0
-    scale: float | None = None
 
     @property
     def trials(self) -> int:
         """The number of trials that a policy runs if it is not told how many."""
         return DEFAULT_TRIALS if isinstance(self.timesteps, str) else len(self.timesteps.timesteps)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the spreads of the timesteps are known."""
+        return isinstance(self.timesteps, TimestepProfile) and bool(self.timesteps.spreads)
 
     def stages(self, counts: Sequence[int]) -> list[list[Trial]]:
         """New trials of each stage, for increasing cumulative counts."""
@@ -126,9 +130,9 @@ def profiled(profile: TimestepProfile, count: int) -> list[Trial]:
     """Trials of a profile, in its order, with weights and spreads."""
     places = [i % len(profile.timesteps) for i in range(count)]
     trials = numbered([profile.timesteps[i] for i in places])
+    spreads = profile.spreads or (1.0,) * len(profile.timesteps)
     return [
-        trial._replace(weight=profile.weights[i], spread=profile.spreads[i])
-        for trial, i in zip(trials, places, strict=True)
+        trial._replace(weight=profile.weights[i], spread=spreads[i]) for trial, i in zip(trials, places, strict=True)
     ]
 
 

@@ -17,6 +17,8 @@ RIVALS = 15  # the nearest wrong classes of each image; others hardly matter
 STRENGTHS = (0.5, 2.0, 8.0, 32.0)  # of the penalty, divided by the number of images
 FOLDS = 5
 FEWEST = 20  # images that a fit needs; below that weights are equal
+CLEARLY = 0.5  # standard errors by which a fit must be better than equal weights
+NEAREST = 4  # classes of an image whose differences matter to the end
 
 
 class Fit(NamedTuple):
@@ -69,12 +71,22 @@ def fit_profile(errors: np.ndarray, truth: np.ndarray, trials: int) -> Fit:
         fitted.append(losses(logits[-1]))
         equal.append(losses(scaled_equal(table.rows(train), table.rows(test), even)))
     gain = np.concatenate(equal) - np.concatenate(fitted)
-    if gain.mean() <= gain.std(ddof=1) / np.sqrt(len(gain)):
+    if gain.mean() <= CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
         return equal_fit(table, even, f"fitted weights are not clearly better than equal ones on {len(truth)} images")
     columns, weights = select(table, trials, strength)
     found = weights * temper(np.concatenate(logits)) / table.spreads[list(columns)]
     used = [i for i in range(len(columns)) if found[i] > 0]
     return Fit(tuple(columns[i] for i in used), found[used])
+
+
+def rival_spreads(errors: np.ndarray) -> np.ndarray:
+    """Root mean square of the differences between the nearest classes of each image: (n, K, R) -> (R,)."""
+    centred = errors - errors.mean(1, keepdims=True)
+    order = (centred / np.maximum(centred.std((0, 1)), 1e-300)).mean(2).argsort(1, kind="stable")[:, :NEAREST]
+    near = np.take_along_axis(centred, order[..., None], 1)
+    count = near.shape[1]
+    # the mean over pairs of (a - b)² is twice the variance, with count - 1 in its denominator
+    return np.maximum(np.sqrt(2 * near.var(1, ddof=1).mean(0)) if count > 1 else near.std((0, 1)), 1e-300)
 
 
 def select(table: Table, trials: int, strength: float) -> tuple[list[int], np.ndarray]:
