@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bigain.compression.correction import enough_rows, group_means
+from bigain.compression.correction import enough_rows, group_means, join_plan
 from bigain.compression.setting import Compression
-from bigain.models.probe import BlockCall, ForwardState, Probe
+from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups
 from bigain.models.site import Site
 from bigain.operators.base import Call, Operator, spec
@@ -79,6 +79,13 @@ class Attachment:
             cell.plan = self.operator.plan(group_means(x, row_groups), group_call(call, row_groups))
         plans[key] = expand_plan(cell.plan, row_groups.rows)
         return plans[key], made
+
+    def joined(self, block: BlockCall, plan: Plan, row_groups: RowGroups) -> Plan:
+        """The plan for the rows of a batch and the means of its groups, one for all sites that use the plan."""
+        plans, key = block.stage_plans if self.reuse == "stage" else block.plans, correction_of(self.key)
+        if key not in plans:
+            plans[key] = join_plan(plan, row_groups)
+        return plans[key]
 
     def tokens(self, block: BlockCall, x: Tensor) -> Tensor:
         """The tokens that plans are made from: the block's input, or the module's own."""

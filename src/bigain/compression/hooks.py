@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bigain.compression.attachment import Attachment
-from bigain.compression.correction import Correction, group_means, join_plan
+from bigain.compression.correction import Correction, group_means
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site, site_flops
@@ -91,7 +91,7 @@ class SiteHook:
         if attachment.correct and groups is not None and not isinstance(plan, Identity):
             cell = block.state.next_cache(correction_of(attachment.key))
             correction, joined, own = self._correction(module, groups, cell, x, own)
-            plan = plan if correction.dense is None else join_plan(plan, groups)
+            plan = plan if correction.dense is None else attachment.joined(block, plan, groups)
         self.local.plan, self.local.correction = plan, correction
         queries, context = plan.queries(joined), plan.context(joined)
         text = 0
