@@ -4,8 +4,9 @@ With F a compressed module, M and U merging and unmerging by the plan of a group
 
     y_c = U F(M x_c) + [ F(m) - U F(M m) ]
 
-The mean rows join the batch, so that U F(M m) costs one more row a group; F(m) is one dense call for all groups. A
-group of one row is its own mean, and gets the dense output.
+The mean rows join the batch, so that U F(M m) costs one more row a group; F(m) is one dense call for all groups. It
+comes before the plan, so that tokens go together which are alike in m and in F(m). A group of one row is its own mean,
+and gets the dense output.
 """
 
 import math
