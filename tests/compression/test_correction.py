@@ -7,6 +7,7 @@ import bigain
 from bigain import Compression, Where
 from bigain.bench.flops import count_flops, group_flops
 from bigain.classify.policies import Exhaustive
+from bigain.compression.status import plan_flops
 from bigain.models.rows import RowGroups, same_input
 from bigain.operators.base import Call
 from bigain.tokens.grid import Grid
@@ -46,7 +47,10 @@ def together(rows, device="cpu", **more):
 
 @torch.no_grad()
 def test_the_formula_at_one_site():
-    """y_c = U F(M x_c) + F(m) - U F(M m), with plan, mean and attention computed by hand."""
+    """y_c = U F(M x_c) + F(m) - U F(M m), with plan, mean and attention computed by hand.
+
+    The plan joins tokens that are alike in m and in F(m).
+    """
     model, inputs = BACKBONES["dit"].build(), BACKBONES["dit"].inputs(batch=3, t=torch.tensor([500] * 3))
     module = model.transformer_blocks[0].attn1
     seen = []
@@ -63,7 +67,8 @@ def test_the_formula_at_one_site():
         call(model, inputs)
         hook.remove()
     mean = x.mean(0, keepdim=True)
-    plan = bigain.parse(MERGE).plan(mean, Call(Grid(8, 8)))
+    both = torch.cat([part / part.norm(dim=-1, keepdim=True) for part in (mean, module(mean))], -1)
+    plan = bigain.parse(MERGE).plan(both, Call(Grid(8, 8)))
     compressed = [plan.unmerge(module(plan.queries(row[None]))) for row in x]
     expected = torch.cat(compressed) + module(mean) - plan.unmerge(module(plan.queries(mean)))
     close(seen[1][1], expected)
@@ -212,8 +217,9 @@ def test_what_it_costs(rows):
     assert counted == pytest.approx(rows * per_row, rel=1e-3)
     plain = group_flops(model, [Compression(MERGE, groups="input")], rows)
     site = status.flops_before
-    merged = plain - rows * (dense - site)
-    assert counted - plain == pytest.approx(site + merged / rows, rel=0.05)  # planning is paid once in both
+    planning = sum(plan_flops(handle.operator, row.grid, 32) for row in status)  # doubled by the correction
+    merged = plain - rows * (dense - site) - planning
+    assert counted - plain == pytest.approx(site + merged / rows + planning, rel=1e-3)
 
 
 BAD = [

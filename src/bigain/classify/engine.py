@@ -88,7 +88,9 @@ class Engine:
         condition = self._table.condition if self._table else self.condition
         # shared plans are made from a trial's first classes, which come in one chunk whatever the batch size
         first = max(batch_size, min(MAX_PLANNING_ROWS, counts[0]) if shares_inputs(self.denoiser.network) else 1)
-        planning_rows = torch.cat([torch.arange(count) < MAX_PLANNING_ROWS for count in counts]).to(device)
+        planning_rows = None
+        if max(counts) > MAX_PLANNING_ROWS:
+            planning_rows = torch.cat([torch.arange(count) < MAX_PLANNING_ROWS for count in counts]).to(device)
         parts: list[Tensor] = []
         cache: dict[str, Any] = {}
         # what an operator draws depends on the image and the trial, not on the batch
@@ -97,9 +99,9 @@ class Engine:
         )
         for start, end in itertools.pairwise([0, *range(first, len(rows), batch_size), len(rows)]):
             chunk = slice(start, end)
-            r = rows[chunk]
+            r, planning = rows[chunk], None if planning_rows is None else planning_rows[chunk]
             with (
-                same_input(RowGroups(r, len(batch), planning_rows[chunk], cache, keys, classes[chunk])),
+                same_input(RowGroups(r, len(batch), planning, cache, keys, classes[chunk])),
                 self._table.standing() if self._table else nullcontext(),
             ):
                 parts.append(self.denoiser.error(latents[r], condition.take(classes[chunk]), t[r], noise[r], self.loss))

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bigain.compression.correction import enough_rows, group_means
+from bigain.compression.correction import enough_rows, group_means, join_plan
 from bigain.compression.setting import Compression
-from bigain.models.probe import BlockCall, ForwardState, Probe
+from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups
 from bigain.models.site import Site
 from bigain.operators.base import Call, Operator, spec
 from bigain.tokens.constants import arange
 from bigain.tokens.grid import Grid
+from bigain.tokens.matching import unit
 from bigain.tokens.plans import Plan, expand_plan
 
 
@@ -60,8 +61,11 @@ class Attachment:
             self.probe.switch(self.key, on)
 
     @torch.no_grad()
-    def plan(self, hook: Any, block: BlockCall, x: Tensor) -> tuple[Plan, bool]:
-        """The plan for a site, and whether it was just made: one per block, or per stage with reuse."""
+    def plan(self, hook: Any, block: BlockCall, x: Tensor, dense: Tensor | None = None) -> tuple[Plan, bool]:
+        """The plan for a site, and whether it was just made: one per block, or per stage with reuse.
+
+        `dense` (G, N, C) is the site's output for the mean rows, where a correction has computed it.
+        """
         plans, key = block.stage_plans if self.reuse == "stage" else block.plans, self.key
         if key in plans:
             return plans[key], False
@@ -76,9 +80,18 @@ class Attachment:
         cell = block.state.next_cache(self.key)
         made = cell.plan is None
         if cell.plan is None:
-            cell.plan = self.operator.plan(group_means(x, row_groups), group_call(call, row_groups))
+            means = group_means(x, row_groups)
+            tokens = means if dense is None else torch.cat([unit(means), unit(dense.detach())], -1)
+            cell.plan = self.operator.plan(tokens, group_call(call, row_groups))
         plans[key] = expand_plan(cell.plan, row_groups.rows)
         return plans[key], made
+
+    def joined(self, block: BlockCall, plan: Plan, row_groups: RowGroups) -> Plan:
+        """The plan for the rows of a batch and the means of its groups, one for all sites that use the plan."""
+        plans, key = block.stage_plans if self.reuse == "stage" else block.plans, correction_of(self.key)
+        if key not in plans:
+            plans[key] = join_plan(plan, row_groups)
+        return plans[key]
 
     def tokens(self, block: BlockCall, x: Tensor) -> Tensor:
         """The tokens that plans are made from: the block's input, or the module's own."""

@@ -4,8 +4,9 @@ With F a compressed module, M and U merging and unmerging by the plan of a group
 
     y_c = U F(M x_c) + [ F(m) - U F(M m) ]
 
-The mean rows join the batch, so that U F(M m) costs one more row a group; F(m) is one dense call for all groups. A
-group of one row is its own mean, and gets the dense output.
+The mean rows join the batch, so that U F(M m) costs one more row a group; F(m) is one dense call for all groups. It
+comes before the plan, so that tokens go together which are alike in m and in F(m). A group of one row is its own mean,
+and gets the dense output.
 """
 
 import math
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.tokens.plans import Plan, expand_plan
-from bigain.tokens.precision import sum_dtype
+from bigain.tokens.precision import widen
 
 
 class Correction(NamedTuple):
@@ -33,18 +34,19 @@ class Correction(NamedTuple):
             y, means = y[:rows], y[rows:]
             self.cell.correction = self.dense - means
         correction: Any = self.cell.correction
-        return y + correction.index_select(0, self.groups.rows)
+        return correction.index_select(0, self.groups.rows).add_(y)
 
 
 def group_means(x: Tensor, groups: RowGroups) -> Tensor:
     """The mean of each group's planning rows: (B, ...) -> (G, ...)."""
-    wide, shape = sum_dtype(x.dtype), (-1, *[1] * (x.ndim - 1))
-    chosen = groups.planning_rows
-    weight = torch.ones(x.shape[0], dtype=wide, device=x.device) if chosen is None else chosen.to(wide)
-    total = x.new_zeros((groups.inputs, *x.shape[1:]), dtype=wide)
-    total = total.index_add(0, groups.rows, x.to(wide) * weight.view(shape))
-    size = torch.zeros(groups.inputs, dtype=wide, device=x.device).index_add(0, groups.rows, weight)
-    return (total / size.clamp_min(1).view(shape)).to(x.dtype)
+    wide, shape = widen(x), (-1, *[1] * (x.ndim - 1))
+    weight = wide.new_ones(x.shape[0])
+    if groups.planning_rows is not None:
+        weight = groups.planning_rows.to(wide.dtype)
+        wide = wide * weight.view(shape)
+    total = wide.new_zeros((groups.inputs, *x.shape[1:])).index_add_(0, groups.rows, wide)
+    size = wide.new_zeros(groups.inputs).index_add_(0, groups.rows, weight)
+    return (total / size.clamp_min_(1).view(shape)).to(x.dtype)
 
 
 def join_plan(plan: Plan, groups: RowGroups) -> Plan:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bigain.compression.attachment import Attachment
-from bigain.compression.correction import Correction, group_means, join_plan
+from bigain.compression.correction import Correction, group_means
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site, site_flops
@@ -82,16 +82,20 @@ class SiteHook:
         observed = bool(attachment.observers) and not torch.compiler.is_compiling()
         if observed:
             attachment.notify("begin", self, block, x, None)
-        plan, planned = attachment.plan(self, block, x)
+        groups = attachment.row_groups(x, block.state)
+        plain = {key: value for key, value in kwargs.items() if key != "hidden_states"}
+        joined, own, correction, dense = x, plain, None, None
+        if attachment.correct and groups is not None:
+            cell = block.state.next_cache(correction_of(attachment.key))
+            correction, joined, own = self._correction(module, groups, cell, x, plain)
+            dense = correction.dense
+        plan, planned = attachment.plan(self, block, x, dense)
         if observed:
             attachment.notify("planned", self, block, x, plan)
-        groups = attachment.row_groups(x, block.state)
-        own = {key: value for key, value in kwargs.items() if key != "hidden_states"}
-        joined, correction = x, None
-        if attachment.correct and groups is not None and not isinstance(plan, Identity):
-            cell = block.state.next_cache(correction_of(attachment.key))
-            correction, joined, own = self._correction(module, groups, cell, x, own)
-            plan = plan if correction.dense is None else join_plan(plan, groups)
+        if isinstance(plan, Identity):  # nothing to correct
+            joined, own, correction = x, plain, None
+        elif groups is not None and dense is not None:
+            plan = attachment.joined(block, plan, groups)
         self.local.plan, self.local.correction = plan, correction
         queries, context = plan.queries(joined), plan.context(joined)
         text = 0

@@ -54,7 +54,8 @@ def site_status(site: Site, operator: Operator, trace: Any) -> SiteStatus:
     after = site_flops(site, trace.queries, trace.context or trace.keys)
     after = round(after + trace.means * (after + before))  # each mean row once compressed, once dense
     if trace.sharing:
-        after += plan_flops(operator, trace.grid, channels(site)) // trace.sharing
+        width = channels(site) * (2 if trace.means else 1)  # a corrected site plans on its input and output
+        after += plan_flops(operator, trace.grid, width) // trace.sharing
     return SiteStatus(site.name, trace.grid, trace.tokens, trace.queries, trace.keys, before, after, ran=True)
 
 
