@@ -123,9 +123,9 @@ def test_a_name_with_brackets_is_no_glob(tmp_path: Path, small_model: Path) -> N
     assert len(run_json(*words)["results"]) == 2
 
 
-def test_informative_trials_need_a_measurement(tmp_path: Path, small_model: Path) -> None:
+def test_fitted_timesteps_need_a_fit(tmp_path: Path, small_model: Path) -> None:
     root = picture_folders(tmp_path, 1)
-    assert "choose_timesteps" in run("classify", root, "--model", small_model, "--timesteps", "informative", code=2)
+    assert "`bigain fit`" in run("classify", root, "--model", small_model, "--timesteps", "fitted", code=2)
     words = ("--timesteps", "900,100", "--policy", "exhaustive(2)", "--operator", "tome(0.5)")
     found = run_json("classify", root, "--model", small_model, *words)
     assert found["results"][0]["evaluations"] == 20

@@ -7,6 +7,7 @@ import typer
 
 from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import (
+    DECISION,
     OUTPUT,
     Classes,
     Correct,
@@ -23,8 +24,6 @@ from bigain.cli.options import (
     names_of,
     words,
 )
-
-DECISION = "Decision"
 
 
 @app.command(

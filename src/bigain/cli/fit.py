@@ -8,14 +8,14 @@ import typer
 
 from bigain.cli.console import Code, err, left_out, print_json, say
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import Classes, Device, Model, Prompts, Seed, Threads, json_of
+from bigain.cli.options import DECISION, Classes, Device, Model, Prompts, Seed, Threads, json_of
 
 
 @app.command(
     rich_help_panel=MODELS,
     epilog=examples(
         "bigain fit labelled/ --out profile.json",
-        "bigain classify photos/ --timesteps profile.json --policy fast",
+        "bigain fit photos/ --unlabelled --model my/sd2 --classes a,b --out p.json",
     ),
 )
 def fit(
@@ -32,17 +32,20 @@ def fit(
             "--unlabelled", metavar="", help="Let the model label the images. Default: folders name the classes."
         ),
     ] = False,
-    trials: Annotated[int, typer.Option(metavar="N", min=1, help="Timesteps to keep.")] = 16,
-    candidates: Annotated[int, typer.Option(metavar="N", min=1, help="Evenly spaced timesteps to choose from.")] = 20,
+    trials: Annotated[int, typer.Option(metavar="N", min=1, help="Timesteps to keep.", rich_help_panel=DECISION)] = 16,
+    candidates: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Evenly spaced timesteps to choose from.", rich_help_panel=DECISION),
+    ] = 20,
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = None,
     as_json: Annotated[bool, json_of("{profile: its content, left_out: reasons by path}")] = False,
 ) -> None:
-    """Find the timesteps that tell your classes apart, and how much each counts.
+    """Fit the timesteps that tell your classes apart, and how much each counts.
 
-    The classifier then decides with fewer evaluations: pass the file to `bigain classify --timesteps`. Images should be
-    others than those you report on. If they do not show that weights help, weights stay equal, and the command says so.
+    Then `bigain classify --policy fast --timesteps FILE` decides with fewer evaluations.
+    Use other images than those you report on. If they do not show that weights help, weights stay equal.
     """
     from bigain.commands.request import ClassifyRequest
     from bigain.data.images import find_images

@@ -12,7 +12,7 @@ from bigain.cli.catalog import CATALOG
 from bigain.registry import miss
 
 # panels of --help
-COMPRESSION, SAMPLING, OUTPUT, MACHINE = "Compression", "Sampling", "Output", "Machine"
+COMPRESSION, DECISION, SAMPLING, OUTPUT, MACHINE = "Compression", "Decision", "Sampling", "Output", "Machine"
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
