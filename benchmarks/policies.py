@@ -53,7 +53,7 @@ POLICIES = [
     *((f"exhaustive({n})", steps) for steps in (EVEN, FITTED) for n in (1, 2, 4, 5, 10, 20)),
     *((policy, steps) for steps in (EVEN, FITTED) for policy in (PAPER, "stages(trials=(2, 12), keep=(4, 1))")),
     *((f"race(confidence={c})", steps) for steps in (EVEN, FITTED) for c in (0.2, 0.5, 0.8, 0.95)),
-    *((f"sprt(odds={odds})", FITTED) for odds in (2, 3, 4, 6, 8, 10, 15, 20, 50)),
+    *((f"curtail(confidence={c})", FITTED) for c in (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98)),
 ]  # policy, timesteps
 
 
@@ -120,14 +120,13 @@ def play(policy: str, steps: str, profile: TimestepProfile, errors: np.ndarray) 
     """What a policy does with images whose errors are known: (n, K, 20)."""
     winners, tried = [], []
     timesteps = profile if steps == FITTED else EVEN
-    scale = profile.scale if steps == FITTED else None
     if steps == EVEN and policy.startswith("exhaustive"):  # of fewer even trials only those among the twenty
         count = parse_policy(policy).trials
         chosen = STEPS[20 // count // 2 :: 20 // count][:count]
         timesteps = TimestepProfile(chosen, (1.0,) * count)
     for number, known in enumerate(errors):
         state = ClassifierState.empty(len(known))
-        for trials in parse_policy(policy).rounds(state, TimestepSampler(timesteps, 1000, number, scale)):
+        for trials in parse_policy(policy).rounds(state, TimestepSampler(timesteps, 1000, number)):
             columns = [STEPS.index(trial.t) for trial in trials]
             state.add(trials, known[np.ix_(state.alive, columns)])
         winners.append(ranking(state)[0])
@@ -158,10 +157,9 @@ def rows_of(name: str, kept: dict[str, np.ndarray], profile: TimestepProfile) ->
     errors, truth, costs = kept["errors"].astype(np.float64), kept["truth"], Costs(name)
     played = {(policy, steps, None): play(policy, steps, profile, errors)
               for policy, steps in POLICIES if usable(policy, steps)}  # fmt: skip
-    played |= {
-        (preset, FITTED, None): play(PRESETS[preset].fitted, FITTED, profile, errors) for preset in ("balanced", "fast")
-    }
-    for label, compression in compressions(name).items():
+    for preset in ("balanced", "fast"):
+        played[preset, FITTED, None] = play(PRESETS[preset].fitted, FITTED, profile, errors)
+    for label in compressions(name):
         for preset in ("balanced", "fast"):
             tried = kept[f"{preset}, {label}, tried"].astype(int).tolist()
             played[preset, FITTED, label] = Played(kept[f"{preset}, {label}"], tried)

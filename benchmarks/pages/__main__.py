@@ -11,10 +11,10 @@ import correction
 import figures
 import overview
 import performance
+import policies
 import smaller
 from bundled import listed
 from matching import which_matching
-from policies import policies
 from text import ROOT
 
 import compression
@@ -25,7 +25,7 @@ def render() -> dict[Path, str]:
     pages = {
         "results": [overview.opening()],
         "results-details": [compression.compression()],
-        "results-evaluations": [policies()],
+        "results-evaluations": [policies.policies()],
         "results-ablations": [smaller.smaller()],
         "performance": [
             performance.HEAD,
@@ -60,5 +60,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, correction, smaller):
+    for part in (figures, compression, correction, policies, smaller):
         part.draw()

@@ -3,8 +3,9 @@
 from contrasts import accuracy_contrast, compared
 from figures import describe
 from performance import LOCAL, NONE, SIDES, by_name
-from policies import MODELS as RACED
-from policies import race_gain
+from policies import models as policy_models
+from policies import row as policy_row
+from policies import times
 from text import RESULTS, read, signs, table
 
 from bigain.experiments.report import Row
@@ -111,9 +112,9 @@ def takeaways() -> str:
     unet, dit = "fashion-unet", "fashion-dit"
     kv, low, high = "kv_downsample, factor 2", "gated_merge, ratio 0.3", "gated_merge, ratio 0.7"
     gated, tome = (signs(f"{100 * one_plan(name):+.1f}") for name in ("gated_merge", "tome per_row"))
-    gains = [race_gain(name) for name in RACED]
-    fewer = " and ".join(f"{100 * saved:.0f} %" for saved, _ in gains)
-    moved = " and ".join(signs(f"{100 * change:+.1f}") for _, change in gains)
+    names = policy_models()
+    fewer = ", ".join(times(name, policy_row(name, "fast")) for name in names)
+    moved = ", ".join(signs(f"{100 * policy_row(name, 'fast')['change']['value']:+.1f}") for name in names)
     fast = " / ".join(f"{by_name(read(f'bench-sd2-{side}'))[LOCAL]['speedup']:.2f}" for side in SIDES)
     small = [row.speed.value for row in compared(RESULTS / "wall-clock.sqlite").rows if row.speed and row.name != NONE]
     counts = " and ".join(str(row_of(name, NONE).accuracy.n) for name in MAIN)
@@ -129,8 +130,8 @@ def takeaways() -> str:
 - **Is it the frequency?** Smooth destinations beat detailed ones: {told(SMOOTH)}.
   `gated_merge` beats ToMe with a fixed pattern: {told(GATE)}.
 - **Are interpolated keys better than ToDo's?** {told(KEYS).capitalize()}.
-- **Fewer evaluations.** `race(confidence=0.5)` on informative timesteps needs {fewer} fewer evaluations than the
-  paper's stages on the U-Net and the DiT. Accuracy changes by {moved} points.
+- **Fewer evaluations.** `fast` ([fitted timesteps and early stopping](results-evaluations.md)) spends {fewer} of the
+  paper's evaluations on {", ".join(f"`{name}`" for name in names)}. Accuracy changes by {moved} points.
 - **Time.** `gated_merge(ratio=0.7, match="local")` runs a step of Stable Diffusion 2.0's U-Net {fast} times as
   fast at 512 / 768 / 1024 px on a CPU. On the small bundled U-Net no gain is shown: {min(small):.2f} to
   {max(small):.2f} times as fast.
