@@ -14,6 +14,7 @@ import performance
 import policies
 import smaller
 from bundled import listed
+from correction_speed import correction_speed
 from matching import which_matching
 from text import ROOT
 
@@ -35,10 +36,11 @@ def render() -> dict[Path, str]:
             which_matching(),
             performance.compiled(),
             performance.classifying(),
+            correction_speed(),
             performance.starting(),
         ],
     }
-    written = {ROOT / "docs" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
+    written = {ROOT / "docs" / f"{name}.md": "\n\n".join(filter(None, parts)) + "\n" for name, parts in pages.items()}
     parts = {
         ROOT / "README.md": {"results": overview.headline()},
         ROOT / "docs" / "models.md": {"models": listed()},
