@@ -155,7 +155,8 @@ def of_model(name: str) -> str:
 Pareto-best in accuracy and FLOPs, of all {len(record["rows"])} that were tried: {best}.
 
 n = {record["n"]} test images (seed {record["seed"]}, after the first {record["skipped"]}); 95 % intervals: Wilson for
-accuracy, Tango for differences on the same images. {record["facts"]["machine"]}. The expected calibration error of the probabilities is
+accuracy, Tango for differences on the same images. {record["facts"]["machine"]}. The expected calibration error of
+the probabilities is
 {sure["fitted"]:.2f} with the fitted scale and {sure["plain"]:.2f} for plain means without calibration."""
 
 

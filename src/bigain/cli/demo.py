@@ -17,20 +17,23 @@ def demo(
         Path, typer.Option("--out", metavar="FOLDER", help="Folder for the results and report.html.")
     ] = Path("demo"),
     threads: Threads = None,
-    as_json: Annotated[bool, json_of("{page: a path, rows: a list as in report --json}")] = False,
+    as_json: Annotated[bool, json_of("{page: a path, rows and fast: lists as in report --json}")] = False,
 ) -> None:
     """Try it: a bundled model classifies and generates, with and without compression.
 
     Takes a few minutes, downloads nothing, and writes a table and a web page.
     """
     from bigain.commands.demo import QUICK, demo_table, run_demo
+    from bigain.plots.parts import first_line
 
     try:
         result = run_demo(folder, err, QUICK if quick else None)
     except KeyboardInterrupt:
         interrupted(f"results so far are in {folder}; run the same command to continue")
     if as_json:
-        print_json({"page": result.page, "rows": [vars(row) for row in result.report.rows]})
+        rows, fast = ([vars(row) for row in report.rows] for report in (result.report, result.fast))
+        print_json({"page": result.page, "rows": rows, "fast": fast})
         return
+    say(first_line(result.fast))
     out.print(demo_table(result.report), markup=False)
     say(f"open {result.page}")

@@ -35,6 +35,7 @@ from bigain.tokens.plans import Plan, Pooled
 from bigain.tokens.scores import laplacian_l1
 
 FILE = Path(__file__).with_name("demo.toml")
+FAST = Path(__file__).with_name("demo_fast.toml")
 RECORDS = Path(__file__).parent.parent / "records"
 MAPPED, STEP, DRAWS = 3, 150, 8  # images whose maps are drawn, their timestep, and noise draws of a score map
 TOKEN = 20  # pixels a side of a token in a map
@@ -65,14 +66,16 @@ QUICK = Size(10, 4)
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The report, and the page that shows it."""
+    """The reports of operators and of fast decisions, and the page that shows them."""
 
     report: Report
+    fast: Report
     page: Path
 
 
 def run_demo(folder: Path, console: Console, size: Size | None = None) -> DemoResult:
-    """Run what is missing and write `report.html`; without a size, as many images as the experiment file says."""
+    """Run what is missing and write `report.html`; without a size, as many images as the experiment files say."""
+    fast = run_fast(folder, console, size)
     experiment = resized(read_experiment(FILE), size)
     place = folder / f"run-{experiment.n}-{generation(experiment).count}"
     run = Run.start(experiment, place, load_denoiser(experiment.model))
@@ -81,15 +84,29 @@ def run_demo(folder: Path, console: Console, size: Size | None = None) -> DemoRe
         with console.status("writing the page"):
             report = read_report(place)
             page = folder / "report.html"
-            write_whole(page, make_page(collect(run, report)).encode())
-    return DemoResult(report, page)
+            write_whole(page, make_page(collect(run, report, fast)).encode())
+    return DemoResult(report, fast, page)
 
 
-def collect(run: Run, report: Report) -> Content:
+def run_fast(folder: Path, console: Console, size: Size | None) -> Report:
+    """What each part contributes to a faster decision."""
+    experiment = read_experiment(FAST)
+    if size is not None:
+        settings = tuple(replace(setting, n=size.images) for setting in experiment.settings)
+        experiment = replace(experiment, n=size.images, settings=settings)
+    place = folder / f"fast-{experiment.n}"
+    run = Run.start(experiment, place, load_denoiser(experiment.model))
+    with closing(run.store):
+        execute(run, console)
+    return read_report(place)
+
+
+def collect(run: Run, report: Report, fast: Report) -> Content:
     """The content of the page."""
     site, mapped = maps(run)
     return Content(
         report=report,
+        fast=fast,
         specs=operators(run.experiment),
         answers=[answer_sheet(run, setting) for setting in run.experiment.settings],
         generated=sheets(report),

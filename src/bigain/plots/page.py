@@ -10,6 +10,7 @@ from bigain.escape import html as escape
 from bigain.experiments.report import Report, Row
 from bigain.experiments.tables import Column, columns, footnote, signed
 from bigain.metrics.intervals import Share
+from bigain.plots.parts import bars, first_line
 from bigain.plots.reading import counted, uncompressed
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -52,6 +53,7 @@ class Content(NamedTuple):
     """All that the page shows."""
 
     report: Report
+    fast: Report  # of what each part contributes to a faster decision
     specs: dict[str, str]  # operator of each compressed setting
     answers: list[Picture]
     generated: list[Picture]
@@ -75,6 +77,9 @@ def make_page(content: Content) -> str:
         "title": escape(report.title),
         "model": escape(report.experiment["model"]),
         "data": escape(report.experiment["data"]),
+        "first_line": escape(first_line(content.fast)),
+        "bars": bars(content.fast),
+        "fast_footnote": escape(footnote(content.fast)),
         "table": table(report),
         "story": "\n".join(f"<div><h3>{escape(a)}</h3><p>{escape(b)}</p></div>" for a, b in story(report).items()),
         "operators": definitions(specs),
