@@ -49,6 +49,7 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         StandIn("classes, prompts=", 'classes, "exhaustive(1)", prompts=', QUICK),
         StandIn(".subset(100)", ".subset(20)", QUICK),
         StandIn("candidates=20", "candidates=5", QUICK),
+        StandIn("--out own.json", "--out own.json --candidates 3 --trials 3", QUICK),
     ),
     "commands.md": (
         StandIn("--count 20", "--count 2", QUICK),
