@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from correction_speed import pictures
+from policies import EVERYWHERE
 from rich.console import Console
 from rich.table import Table
 
@@ -21,15 +23,17 @@ import bigain
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
 from bigain.classify.trials import Trial, draw_noise, fingerprint, staged_timesteps
-from bigain.data.fashion_mnist import fashion_sample
+from bigain.cli.main import keep_memory
+from bigain.compression import Compression
 from bigain.denoisers.base import Condition, Denoiser, ImageSpec
 from bigain.denoisers.schedule import Schedule
 from bigain.experiments.machine import environment
 
-ROUNDS = 3
-MODELS = {"fashion-unet": 8, "fashion-dit": 8, "SD-shaped U-Net, random weights": 3}  # number of images
+ROUNDS = 5
+MODELS = {"fashion-unet": 16, "fashion-dit": 16, "cifar-unet": 16, "SD-shaped U-Net, random weights": 3}  # images
 EVALUATIONS = 10 * 5 + 5 * 15  # of a decision
-MERGE = "gated_merge(ratio=0.7)"
+MERGE = "gated_merge(ratio=0.7, weighted=True)"
+STRONG = "gated_merge(ratio=0.5, weighted=True)"
 
 
 class Shaped(Denoiser):
@@ -103,30 +107,36 @@ def network_alone(denoiser: Denoiser, images: int) -> None:
         left -= rows
 
 
-def compressed(denoiser: Denoiser, images: list[np.ndarray], groups: str | None) -> list[int]:
-    with bigain.compress(denoiser.network, MERGE, groups=groups):
-        return decided(denoiser, images)
+def compressed(denoiser: Denoiser, images: list[np.ndarray], policy: str, setting: Compression) -> list[int]:
+    with bigain.compress(denoiser.network, setting):
+        return decided(denoiser, images, policy)
 
 
-def decided(denoiser: Denoiser, images: list[np.ndarray], policy: str = "stages", **options: bool) -> list[int]:
+def decided(denoiser: Denoiser, images: list[np.ndarray], policy: str = "paper", **options: bool) -> list[int]:
     return [decision.index for decision in DiffusionClassifier(denoiser, range(10), policy, **options)(images)]
 
 
 def main() -> None:
-    torch.set_num_threads(1)
+    keep_memory()  # as the commands do
+    torch.set_num_threads(2)
     rows = []
     for name, count in MODELS.items():
-        sample = list(fashion_sample().images[:count])
-        denoiser = bigain.load(name) if name.startswith("fashion") else Shaped()
+        denoiser = bigain.load(name) if name in EVERYWHERE else Shaped()
+        sample = pictures(name if name in EVERYWHERE else "fashion-unet", count)
+        corrected = Compression(MERGE, groups="input", correct=True)
         ways = {
             "plain loop": partial(plain_loop, denoiser, sample, 10),
             "classifier": partial(decided, denoiser, sample),
             "without remembered prompts": partial(decided, denoiser, sample, remember_prompts=False),
             "the network alone": partial(network_alone, denoiser, count),
-            "race(confidence=0.5)": partial(decided, denoiser, sample, "race(confidence=0.5)"),
-            MERGE: partial(compressed, denoiser, sample, None),
-            f"{MERGE}, groups='input'": partial(compressed, denoiser, sample, "input"),
+            "balanced": partial(decided, denoiser, sample, "balanced"),
+            "fast": partial(decided, denoiser, sample, "fast"),
+            f"paper, {MERGE}, corrected": partial(compressed, denoiser, sample, "paper", corrected),
+            f"fast, {MERGE}, corrected": partial(compressed, denoiser, sample, "fast", corrected),
         }  # fmt: skip
+        if name in EVERYWHERE:
+            strong = Compression(STRONG, EVERYWHERE[name], None, "input", True)
+            ways[f"fast, {STRONG}, all sites + MLP, corrected"] = partial(compressed, denoiser, sample, "fast", strong)
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         labels = {}
         for _ in range(ROUNDS):
@@ -141,7 +151,7 @@ def main() -> None:
                          "images_per_second": count / statistics.median(seconds[way])})  # fmt: skip
     record = {"rounds": ROUNDS, "rows": rows, "facts": environment(denoiser)}
     (Path(__file__).parent / "results" / "classify-speed.json").write_text(json.dumps(record, indent=1) + "\n")
-    table = Table(title=f"stages [5, 20] keep [5, 1], median of {ROUNDS} rounds")
+    table = Table(title=f"paper: stages [5, 20] keep [5, 1], median of {ROUNDS} rounds")
     for head in ("model", "way", "images/s", "times the plain loop"):
         table.add_column(head)
     for row in rows:

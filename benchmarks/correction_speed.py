@@ -27,6 +27,7 @@ from bigain.bench.flops import count_flops, group_flops
 from bigain.bench.ratios import compared
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
+from bigain.cli.main import keep_memory
 from bigain.compression import Compression
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.denoisers.base import Denoiser
@@ -49,7 +50,7 @@ def settings(model: str) -> Iterator[Compression]:
     """Each ratio and place, with a shared plan and corrected."""
     for ratio, where in MODELS[model]:
         for correct in (False, True):
-            yield Compression(f"gated_merge(ratio={ratio})", where, groups="input", correct=correct)
+            yield Compression(f"gated_merge(ratio={ratio}, weighted=True)", where, groups="input", correct=correct)
 
 
 def pictures(model: str, count: int) -> list[Any]:
@@ -111,6 +112,7 @@ def measure(model: str, count: int, rounds: int) -> tuple[list[dict[str, Any]], 
 
 
 def main(count: int, rounds: int, threads: int, models: list[str], result: Path) -> None:
+    keep_memory()  # as the commands do
     torch.set_num_threads(threads)
     rows: list[dict[str, Any]] = []
     for model in models:
