@@ -36,13 +36,14 @@ def render() -> dict[Path, str]:
             which_matching(),
             performance.compiled(),
             performance.classifying(),
+            performance.many_classes(),
             correction_speed(),
             performance.starting(),
         ],
     }
     written = {ROOT / "docs" / f"{name}.md": "\n\n".join(filter(None, parts)) + "\n" for name, parts in pages.items()}
     parts = {
-        ROOT / "README.md": {"results": overview.headline()},
+        ROOT / "README.md": {"presets": policies.presets(), "results": overview.headline()},
         ROOT / "docs" / "models.md": {"models": listed()},
         ROOT / "docs" / "correction.md": {"correction": correction.correction()},
     }

@@ -172,9 +172,22 @@ remembered prompts; what `balanced` and `fast` decide is on [another page](resul
 
 {table(heads, rows)}
 
-"The network alone" is as many evaluations as the paper's protocol takes, in batches of 50 and nothing else. A plain loop
-spends its time in the network, too, so a classifier that evaluates as much gains little. Presets gain because they
-evaluate less."""
+"The network alone" is as many evaluations as the paper's protocol takes, in batches of 50 and nothing else. A plain
+loop spends its time in the network, too, so a classifier that evaluates as much gains little. Presets gain because
+they evaluate less."""
+
+
+def many_classes() -> str:
+    record = read("classify-overhead")
+    rows = [[f"{row['classes']:,}", row["policy"], f"{row['evaluations']:.0f}", f"{row['microseconds']:.1f}",
+             f"{row['peak_kb'] / 1024:.1f}"] for row in record["rows"]]  # fmt: skip
+    return f"""## Many classes
+
+What the classifier itself costs, measured with a network that costs nothing (`python benchmarks/classify_overhead.py`,
+{record["images"]} images, medians of {record["rounds"]} rounds, one thread). An evaluation of the smallest bundled model
+takes thousands of microseconds:
+
+{table(["classes", "policy", "evaluations an image", "µs an evaluation", "peak of Python's memory, MB"], rows)}"""
 
 
 def starting() -> str:

@@ -204,3 +204,33 @@ def curve(name: str) -> "Figure":
 def draw() -> None:
     for name in models():
         save_figure(curve(name), IMAGES / f"policies-{name}.png")
+
+
+def presets() -> str:
+    """For README.md: what each preset spends and loses, model by model."""
+    rows = [preset_line(name, way) for way in ("paper", "balanced", "fast", "compressed") for name in models()]
+    record = read(f"policies-{models()[0]}")
+    heads = ["preset", "model", "evaluations", "FLOPs, % of paper", "accuracy", "against paper", "images/s"]
+    return f"""{table(heads, rows)}
+
+n = {record["n"]} test images that nothing was chosen on, 95 % intervals; images a second on two CPU threads against a
+plain loop with the paper's protocol ([performance](docs/performance.md#classifying))."""
+
+
+def preset_line(name: str, way: str) -> list[str]:
+    found = {"paper": lambda: row(name, PAPER, "even"), "compressed": lambda: cheapest(name, "fast")}
+    r = found.get(way, lambda: row(name, way))()
+    label = f"fast, {r['compression']}" if way == "compressed" else way
+    change = "" if way == "paper" else points(**r["change"])
+    share_of = f"{100 * r['flops']:.0f}"
+    return [label, f"`{name}`", f"{r['evaluations']:.0f}", share_of, share(r["accuracy"]), change, rate(name, way)]
+
+
+def rate(name: str, way: str) -> str:
+    """Images a second, as a factor of the plain loop's, where it was measured."""
+    ways = {r["way"]: r for r in read("classify-speed")["rows"] if r["model"] == name}
+    keys = {"paper": "classifier", "compressed": next((key for key in ways if "all sites" in key), "")}
+    if cheapest(name, "fast")["compression"].startswith("ratio 0.7"):
+        keys["compressed"] = next((key for key in ways if key.startswith("fast, gated_merge(ratio=0.7")), "")
+    found = ways.get(keys.get(way, way))
+    return f"{found['times_plain_loop']:.1f}×" if found else "–"

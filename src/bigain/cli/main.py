@@ -62,8 +62,9 @@ def keep_memory() -> None:
     """Let glibc keep what a pass frees for the next one; giving it back to the system each time takes longer."""
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not in every C library
-        for threshold in (-1, -3) if mallopt is not None else ():  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
-            mallopt(threshold, 2**25)
+        if mallopt is not None:
+            mallopt(-1, 2**25)  # M_TRIM_THRESHOLD
+            mallopt(-3, 2**25)  # M_MMAP_THRESHOLD
 
 
 def examples(*lines: str) -> str:
