@@ -29,8 +29,8 @@ from bigain.denoisers.base import Condition, Denoiser, ImageSpec
 from bigain.denoisers.schedule import Schedule
 from bigain.experiments.machine import environment
 
-ROUNDS = 5
-MODELS = {"fashion-unet": 16, "fashion-dit": 16, "cifar-unet": 16, "SD-shaped U-Net, random weights": 3}  # images
+ROUNDS = 3
+MODELS = {"fashion-unet": 8, "fashion-dit": 8, "cifar-unet": 8, "SD-shaped U-Net, random weights": 1}  # images
 EVALUATIONS = 10 * 5 + 5 * 15  # of a decision
 MERGE = "gated_merge(ratio=0.7, weighted=True)"
 STRONG = "gated_merge(ratio=0.5, weighted=True)"

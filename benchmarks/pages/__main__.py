@@ -45,7 +45,7 @@ def render() -> dict[Path, str]:
     parts = {
         ROOT / "README.md": {"presets": policies.presets(), "results": overview.headline()},
         ROOT / "docs" / "models.md": {"models": listed()},
-        ROOT / "docs" / "correction.md": {"correction": correction.correction()},
+        ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }
     return written | {page: filled(page.read_text(), own) for page, own in parts.items()}
 

@@ -31,6 +31,18 @@ def correction() -> str:
     return "\n\n".join(section(model, compared(path)) for model, path in records().items())
 
 
+def steps() -> str:
+    """Generation: compressed and corrected rows beside the uncompressed model with fewer steps."""
+    report = compared(RESULTS / "steps-dit.sqlite")
+    shown = ("setting", "FD-fashion", "FD-fashion against uncompressed", "SSIM", "recognised %")
+    heads = [column for column in columns(report) if column.head in shown]
+    rows = [[column.text(row) if column.head == "setting" else signs(column.text(row)) for column in heads]
+            for row in report.rows]  # fmt: skip
+    return f"""{table([column.head for column in heads], rows)}
+
+{footnote(report)} `bigain run benchmarks/experiments/bundled/steps-dit.toml`."""
+
+
 def section(model: str, report: Report) -> str:
     heads = [column for column in columns(report) if column.head in SHOWN]
     rows = [[signs(column.text(row)) if column.head != "setting" else column.text(row) for column in heads]

@@ -184,8 +184,8 @@ def many_classes() -> str:
     return f"""## Many classes
 
 What the classifier itself costs, measured with a network that costs nothing (`python benchmarks/classify_overhead.py`,
-{record["images"]} images, medians of {record["rounds"]} rounds, one thread). An evaluation of the smallest bundled model
-takes thousands of microseconds:
+{record["images"]} images, medians of {record["rounds"]} rounds, one thread). An evaluation of the smallest bundled
+model takes thousands of microseconds:
 
 {table(["classes", "policy", "evaluations an image", "µs an evaluation", "peak of Python's memory, MB"], rows)}"""
 

@@ -55,4 +55,4 @@ class Curtail:
 def to_come(trials: list[Trial]) -> np.ndarray:
     """The standard deviation of what the trials after each can still add to a paired difference: (R,)."""
     squares = np.square([trial.weight * trial.spread for trial in trials])
-    return np.sqrt(squares.sum() - squares.cumsum()).clip(0)
+    return np.sqrt(np.maximum(squares.sum() - squares.cumsum(), 0))

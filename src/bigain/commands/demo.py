@@ -75,11 +75,11 @@ class DemoResult:
 
 def run_demo(folder: Path, console: Console, size: Size | None = None) -> DemoResult:
     """Run what is missing and write `report.html`; without a size, as many images as the experiment files say."""
-    fast = run_fast(folder, console, size)
     experiment = resized(read_experiment(FILE), size)
     place = folder / f"run-{experiment.n}-{generation(experiment).count}"
     run = Run.start(experiment, place, load_denoiser(experiment.model))
     with closing(run.store):
+        fast = run_fast(folder, console, size)
         execute(run, console)
         with console.status("writing the page"):
             report = read_report(place)

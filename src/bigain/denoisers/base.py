@@ -86,12 +86,12 @@ class Denoiser(ABC):
         return TEXT_TOKENS if text is None else int(text.shape[1])
 
     def rows_at_once(self) -> int:
-        """A batch size that suits the device: on a CPU 64 for latents of 16 x 16, 8 for 64 x 64, more on a GPU.
+        """A batch size that suits the device: on a CPU 32 for latents of 16 x 16, 8 for 64 x 64, more on a GPU.
 
-        On a CPU an uncompressed row costs the same from 32 rows on; a compressed one gets cheaper up to 64, because
-        planning takes many small steps.
+        On a CPU twice as many are slower, compressed or not: what a layer writes must still be in the cache when the
+        next one reads it, and larger tensors come from the system anew each time.
         """
-        share = 16_384 if self.device.type == "cpu" else 262_144
+        share = 8_192 if self.device.type == "cpu" else 262_144
         return max(8, min(512, share // math.prod(self.latent_shape[1:])))
 
     @abstractmethod
