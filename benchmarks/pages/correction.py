@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MODELS = {"fashion-dit": "correction-dit", "cifar-unet": "correction-cifar", "fashion-unet": "correction-unet"}
 SHOWN = ("setting", "accuracy %", "n", "against uncompressed", "same label %", "class differences, error",
          "saved of a decision %")  # fmt: skip
+DRAWN = ("gated_merge, ratio 0.7", "kv_downsample, factor 2")
 SHARED, CORRECTED = "#B8BDC7", COLOURS[0]
 
 
@@ -97,8 +98,8 @@ def points(row: Row) -> str:
 def idea() -> "Figure":
     """The computation for a group on the left; labels that stay the same on the right."""
     figure = new_figure(9.6, 3.4, "One dense row corrects all classes of a trial", words(), top=0.97)
-    draw_scheme(figure.add_axes((0.01, 0.2, 0.52, 0.68)))
-    draw_labels(figure.add_axes((0.64, 0.28, 0.34, 0.58)))
+    draw_scheme(figure.add_axes((0.01, 0.2, 0.5, 0.68)))
+    draw_labels(figure.add_axes((0.7, 0.28, 0.28, 0.58)))
     return figure
 
 
@@ -149,14 +150,15 @@ def arrow(axes: "Axes", x: float, y: float, to_x: float, to_y: float, colour: st
 
 def draw_labels(axes: "Axes") -> None:
     """Bars of the pairs that differ in the correction only."""
-    pairs = [(model, row, other) for model, path in records().items() for row, other in pairs_of(compared(path))]
+    pairs = [(model, row, other) for model, path in records().items() for row, other in pairs_of(compared(path))
+             if row.label in DRAWN]  # fmt: skip
     for y, (_, shared, corrected) in enumerate(pairs):
         for row, colour, offset in ((shared, SHARED, -0.19), (corrected, CORRECTED, 0.19)):
             value = 100 * row.agreement.value
             axes.barh(y + offset, value, 0.36, color=colour)
             axes.text(value - 1, y + offset, f"{value:.0f} %", ha="right", va="center", fontsize=7,
                       color="white" if colour == CORRECTED else "black")  # fmt: skip
-    names = [f"{model}\n{shared.label}" for model, shared, _ in pairs]
+    names = [f"{model}, {shared.label.split(',')[0]}" for model, shared, _ in pairs]
     axes.set_yticks(range(len(pairs)), names, fontsize=6.5)
     axes.invert_yaxis()
     axes.set_xlim(50, 100)

@@ -14,6 +14,7 @@ MODELS = ("fashion-unet", "fashion-dit", "cifar-unet")
 PAPER = "stages(trials=(5, 20), keep=(5, 1))"
 PRESETS = ("balanced", "fast")
 RECOMMENDED = "ratio 0.7, default sites"
+WAYS = {"paper": "`paper`", "balanced": "`balanced`", "fast": "`fast`", "compressed": "`fast`, compressed"}
 SHOWN = (  # policy, timesteps
     (PAPER, "even"),
     (PAPER, "fitted"),
@@ -26,8 +27,8 @@ SHOWN = (  # policy, timesteps
 LOOKS = {
     ("exhaustive", "even"): (GREY, "o", ":"),
     ("stages", "even"): ("#CC6677", "^", ""),
-    ("race", "even"): (COLOURS[1], "o", "--"),
-    ("race", "fitted"): (COLOURS[1], "s", "-"),
+    ("race", "even"): ("#117733", "o", "--"),
+    ("race", "fitted"): ("#117733", "s", "-"),
     ("curtail", "fitted"): (COLOURS[0], "s", "-"),
 }
 
@@ -208,22 +209,21 @@ def draw() -> None:
 
 def presets() -> str:
     """For README.md: what each preset spends and loses, model by model."""
-    rows = [preset_line(name, way) for way in ("paper", "balanced", "fast", "compressed") for name in models()]
+    rows = [[label, *(preset_cell(name, way) for name in models())] for way, label in WAYS.items()]
     record = read(f"policies-{models()[0]}")
-    heads = ["preset", "model", "evaluations", "FLOPs, % of paper", "accuracy", "against paper", "images/s"]
-    return f"""{table(heads, rows)}
+    return f"""{table(["", *(f"`{name}`" for name in models())], rows)}
 
-n = {record["n"]} test images that nothing was chosen on, 95 % intervals; images a second on two CPU threads against a
-plain loop with the paper's protocol ([performance](docs/performance.md#classifying))."""
+Evaluations of the network for a decision, accuracy in points against the paper's protocol (n = {record["n"]} test
+images that nothing was chosen on, 95 % intervals, [all policies](docs/results-evaluations.md)), and images a second
+against a plain loop of that protocol (two CPU threads, [times](docs/performance.md#classifying))."""
 
 
-def preset_line(name: str, way: str) -> list[str]:
-    found = {"paper": lambda: row(name, PAPER, "even"), "compressed": lambda: compressed(name, "fast")}
-    r = found.get(way, lambda: row(name, way))()
-    label = f"fast, {r['compression']}" if way == "compressed" else way
-    change = "" if way == "paper" else points(**r["change"])
-    share_of = f"{100 * r['flops']:.0f}"
-    return [label, f"`{name}`", f"{r['evaluations']:.0f}", share_of, share(r["accuracy"]), change, rate(name, way)]
+def preset_cell(name: str, way: str) -> str:
+    if way == "paper":
+        found = row(name, PAPER, "even")
+        return f"{found['evaluations']:.0f}, accuracy {100 * found['accuracy']['value']:.1f} %, {rate(name, way)}"
+    found = compressed(name, "fast") if way == "compressed" else row(name, way)
+    return f"{found['evaluations']:.0f}, {points(**found['change'])}, {rate(name, way)}"
 
 
 def rate(name: str, way: str) -> str:
