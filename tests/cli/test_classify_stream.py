@@ -31,10 +31,10 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def ending(place: Path, does: str) -> Path:
-    """An operator that does something at its sixth plan: some images are decided by then."""
+    """An operator that does something at its fourth plan: some images are decided by then, others not yet opened."""
     count = place / "count"
     return write_operator(
-        place, f"open({str(count)!r}, 'a').write('x'); os.path.getsize({str(count)!r}) == 6 and {does}"
+        place, f"open({str(count)!r}, 'a').write('x'); os.path.getsize({str(count)!r}) == 4 and {does}"
     )
 
 
@@ -61,7 +61,7 @@ def test_an_early_end_keeps_what_is_done(
     assert f"{len(rows)} of 10 images are already in {table}" in more.stderr
     assert more.stdout.splitlines()[-1].endswith("n = 10")
     assert len(more.stdout.splitlines()) == 1 + (10 - len(rows)) + 1
-    (own_place / "count").write_text("more than six")
+    (own_place / "count").write_text("more than four")
     whole = run_json(*words)
     found = {row["path"]: (row["label"], pytest.approx(float(row["margin"]), rel=1e-3)) for row in rows_of(table)}
     assert {r["path"]: (r["label"], r["margin"]) for r in whole["results"]} == found

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from bigain.checks import check_count, set_plain_ints
 from bigain.classify.state import POLICIES, ClassifierState
@@ -42,7 +42,7 @@ class Curtail:
                 "classifier.fit(images); race needs none"
             )
         trials = sampler.sequence(self.max_trials or sampler.trials)
-        limits = norm.ppf(self.confidence) * to_come(trials)
+        limits = NormalDist().inv_cdf(self.confidence) * to_come(trials)
         for trial, limit in zip(trials, limits, strict=True):
             if len(state.alive) == 1:
                 return

@@ -1,13 +1,15 @@
 """Presets: a policy with its timesteps, by one word."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bigain.classify.policies import as_policy, parse_policy
 from bigain.classify.state import Policy
 from bigain.classify.trials import Timesteps, check_timesteps
-from bigain.denoisers.base import Denoiser
 from bigain.profile import TimestepProfile
+
+if TYPE_CHECKING:
+    from bigain.denoisers.base import Denoiser
 
 
 class Preset(NamedTuple):
@@ -43,7 +45,7 @@ def policy_identity(policy: str) -> str:
 
 
 def resolve_timesteps(
-    policy: object, timesteps: Timesteps | str | Sequence[int] | None, denoiser: Denoiser
+    policy: object, timesteps: Timesteps | str | Sequence[int] | None, denoiser: "Denoiser"
 ) -> Timesteps:
     """The timesteps that were asked for; by default those of the preset, or even ones."""
     if timesteps is None:

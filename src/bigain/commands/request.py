@@ -100,7 +100,7 @@ class ClassifyRequest:
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Everything that decides the results, in a canonical form."""
-        from bigain.classify.presets import policy_identity
+        from bigain.classify.presets import check_policy, policy_identity
 
         place, compression = locate(self.model), self.compression.compression("input", CORRECT)
         attached = {"operator": None} if compression is None else compression.as_dict()
@@ -111,7 +111,7 @@ class ClassifyRequest:
             "classes": given_names(self.classes),
             "prompts": self.prompts,
             **attached,
-            "policy": policy_identity(self.policy),
+            "policy": repr(check_policy(self.policy) or policy_identity(self.policy)),
             "final_operator": self.final_operator,
             "timesteps": file_hash(self.timesteps or "") or parse_timesteps(self.timesteps),
             "profile": None if isinstance(place, str) else file_hash(place / PROFILE),

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from bigain.defaults import TEXT_TOKENS
 from bigain.denoisers.schedule import Schedule
-from bigain.models.architectures import share_weights as share_network
 from bigain.profile import TimestepProfile
 
 Loss = Literal["l2", "l1", "huber"]
@@ -134,6 +133,8 @@ class Denoiser(ABC):
 
 def share_weights(denoiser: Denoiser | Any) -> Denoiser:
     """A second denoiser with the same weights, not a copy of them, that can be compressed on its own."""
+    from bigain.models.architectures import share_weights as share_network  # needs diffusers
+
     other = copy.copy(as_denoiser(denoiser))
     other.network = share_network(other.network)
     return other
