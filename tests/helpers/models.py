@@ -1,7 +1,6 @@
 """Tiny models of the real diffusers classes, with seeded random weights, and calls for them."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from diffusers import (
@@ -12,8 +11,11 @@ from diffusers import (
 )
 from torch import Tensor, nn
 
-TEXT_TOKENS = 7
-TEXT_WIDTH = 32
+from helpers.joint_models import JOINT
+from helpers.making import TEXT_TOKENS, TEXT_WIDTH, Backbone, Inputs, awake, move, noise, rows
+
+__all__ = ["BACKBONES", "EXAMPLES", "TEXT_TOKENS", "TEXT_WIDTH", "Backbone", "Inputs", "awake", "move", "noise", "rows"]
+
 LABELS = 10
 
 SD: dict[str, Any] = {
@@ -80,70 +82,6 @@ EXAMPLES = {
 }
 
 
-class Inputs(NamedTuple):
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
-class Backbone(NamedTuple):
-    name: str
-    model: type
-    config: dict[str, Any]
-    make_inputs: Callable[..., Inputs]
-
-    def inputs(
-        self,
-        batch: int = 2,
-        size: tuple[int, int] = (16, 16),
-        t: Any = None,
-        seed: int = 0,
-        device: str = "cpu",
-    ) -> Inputs:
-        """Seeded inputs; by default each row has its own timestep."""
-        t = torch.linspace(100, 900, batch).long() if t is None else t
-        return move(self.make_inputs(batch, size, t, seed), device)
-
-    def build(self, seed: int = 0, **changes: Any) -> Any:
-        """A model in eval mode, every weight of it random."""
-        torch.manual_seed(seed)
-        model = self.model(**(self.config | changes))
-        return awake(model).eval()
-
-    def on_meta(self) -> Any:
-        with torch.device("meta"):
-            return self.model(**self.config).eval()
-
-
-def awake(model: nn.Module) -> nn.Module:
-    """Zero-initialised weights get random values, so that every path has an effect."""
-    for parameter in model.parameters():
-        if parameter.ndim > 1 and not parameter.any():
-            nn.init.normal_(parameter, std=0.2)
-    return model
-
-
-def noise(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def move(inputs: Any, place: Any) -> Any:
-    """The same inputs on another device, or with floating-point tensors of another dtype."""
-    if isinstance(inputs, Inputs):
-        return Inputs(*(move(part, place) for part in inputs))
-    if isinstance(inputs, tuple):
-        return tuple(move(part, place) for part in inputs)
-    if isinstance(inputs, dict):
-        return {name: move(part, place) for name, part in inputs.items()}
-    if not isinstance(inputs, Tensor) or (isinstance(place, torch.dtype) and not inputs.is_floating_point()):
-        return inputs
-    return inputs.to(place)
-
-
-def rows(make: Callable[[int], Tensor], batch: int) -> Tensor:
-    """A batch whose row i depends on i alone."""
-    return torch.cat([make(i) for i in range(batch)])
-
-
 def latents_and_text(batch: int, size: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
     latents = rows(lambda i: noise(1, 4, *size, seed=seed + i), batch)
     text = rows(lambda i: noise(1, TEXT_TOKENS, TEXT_WIDTH, seed=seed + i + 50), batch)
@@ -185,6 +123,7 @@ BACKBONES = {
         Backbone("dit", DiTTransformer2DModel, DIT, dit_inputs),
         Backbone("pixart", PixArtTransformer2DModel, PIXART, pixart_inputs),
         Backbone("controlnet", ControlNetModel, CONTROLNET, controlnet_inputs),
+        *JOINT,
     )
 }
 

@@ -13,6 +13,13 @@ PAIRS = {
     "pixart": ("tome", "avg_pool"),
     "sdxl": ("tome", "kv_downsample"),
     "controlnet": ("block_merge", "kv_select"),
+    "sd3": ("gated_merge", "kv_downsample"),
+    "flux": ("sito", "todo"),
+    "qwen": ("tome", "kv_select"),
+    "chroma": ("gated_merge", "avg_pool"),
+    "flux2": ("block_merge",),
+    "aura": ("kv_downsample",),
+    "hunyuan": ("gated_merge", "kv_downsample"),
 }
 ONE_OF_EACH_CLASS = ("sd", "dit", "pixart")  # these alone have every operator, too
 KINDS = ("gated_merge", "sito", "kv_downsample", "kv_select")  # one for each kind of plan

@@ -13,7 +13,7 @@ import bigain
 from bigain.denoisers.schedule import Schedule
 from bigain.models.architectures import ARCHITECTURES, build_meta
 from bigain.models.configs import check_sizes
-from bigain.models.site import native_size
+from bigain.models.family import native_size
 from bigain.zoo.catalog import bundled
 from helpers.models import BACKBONES
 from helpers.pipelines import save

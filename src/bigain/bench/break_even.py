@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from bigain.bench.ratios import FEWEST_ROUNDS
 from bigain.bench.stopwatch import seconds_of
-from bigain.compression.status import channels
-from bigain.models.site import Site, native_size
+from bigain.models.costs import site_width
+from bigain.models.family import native_size
+from bigain.models.site import Site
 from bigain.operators.base import Call, Operator
 from bigain.tokens.grid import Grid
 
@@ -38,7 +39,7 @@ def times_at(side: int, operator: Operator, site: Site, batch: int) -> Iterator[
     """Seconds without and with the operator in each of the interleaved rounds, after one to warm up."""
     module: Any = site.module
     weight = next(module.parameters())
-    x = torch.randn(batch, side * side, channels(site), device=weight.device, dtype=weight.dtype)
+    x = torch.randn(batch, side * side, site_width(site), device=weight.device, dtype=weight.dtype)
     call = Call(Grid(side, side), draw_key=torch.zeros(1, dtype=torch.int64, device=weight.device))
     for number in range(FEWEST_ROUNDS + 1):
         dense = seconds_of(lambda: module(x), weight.device)

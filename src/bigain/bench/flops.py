@@ -19,8 +19,8 @@ from bigain.compression.correction import enough_rows
 from bigain.defaults import NUM_TRAIN_TIMESTEPS, TEXT_TOKENS
 from bigain.loading import load_denoiser
 from bigain.models.architectures import build_meta, example_inputs, meta_copy
+from bigain.models.family import native_size
 from bigain.models.rows import RowGroups, same_input
-from bigain.models.site import native_size
 from bigain.zoo.catalog import bundled
 
 MAIN = (

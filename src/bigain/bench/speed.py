@@ -24,9 +24,9 @@ from bigain.compression.setting import Groups, Sites
 from bigain.defaults import TEXT_TOKENS
 from bigain.loading import DTYPES, load_denoiser
 from bigain.metrics.intervals import Estimate
-from bigain.models.architectures import Inputs, build_random, example_inputs, meta_copy, share_weights
+from bigain.models.architectures import build_random, example_inputs, meta_copy, share_weights
+from bigain.models.family import Inputs, native_size
 from bigain.models.named import ARCHITECTURES
-from bigain.models.site import native_size
 from bigain.operators.base import parse
 from bigain.registry import NONE, miss, parse_call
 

@@ -6,17 +6,19 @@ from typing import Any
 from torch import nn
 
 from bigain.compression.attachment import Attachment
-from bigain.compression.hooks import KeyValue, SiteHook
+from bigain.compression.entry import KeyValue
+from bigain.compression.hooks import SiteHook
+from bigain.compression.joint import PartHook
 from bigain.models.probe import Probe, SpatialHook, probe_of
 from bigain.models.site import Site
 
 
 def our_hooks(module: nn.Module) -> Iterator[tuple[dict[int, Any], int, Any]]:
-    """(dict, key, owner) of each of our hooks on one module; the owner is a Probe, a SpatialHook or a SiteHook."""
+    """(dict, key, owner) of each of our hooks on one module; the owner is a Probe or one of our hooks."""
     for hooks in (module._forward_pre_hooks, module._forward_hooks):
         for key, hook in list(hooks.items()):
             owner = getattr(hook, "__self__", None)
-            if isinstance(owner, Probe | SpatialHook | SiteHook):
+            if isinstance(owner, Probe | SpatialHook | SiteHook | PartHook):
                 yield hooks, key, owner
 
 

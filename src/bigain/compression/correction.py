@@ -25,16 +25,17 @@ class Correction(NamedTuple):
 
     groups: RowGroups
     cell: SiteCache
-    dense: Tensor | None  # (G, N, C)
+    dense: tuple[Tensor, ...] | None  # (G, N, C) for the image and, where there is one, (G, L, C) for the text
 
-    def apply(self, y: Tensor) -> Tensor:
-        """(B + G, N, C) with the mean rows, or (B, N, C) -> (B, N, C)."""
+    def apply(self, parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """(B + G, N, C) with the mean rows, or (B, N, C) -> (B, N, C), for each part of the output."""
+        rows = self.groups.rows.shape[0]
         if self.dense is not None:
-            rows = self.groups.rows.shape[0]
-            y, means = y[:rows], y[rows:]
-            self.cell.correction = self.dense - means
-        correction: Any = self.cell.correction
-        return correction.index_select(0, self.groups.rows).add_(y)
+            pairs = zip(self.dense, parts, strict=True)
+            self.cell.correction = tuple(dense - part[rows:] for dense, part in pairs)
+        corrections: Any = self.cell.correction
+        pairs = zip(corrections, parts, strict=True)
+        return tuple(error.index_select(0, self.groups.rows).add_(part[:rows]) for error, part in pairs)
 
 
 def group_means(x: Tensor, groups: RowGroups) -> Tensor:

@@ -9,9 +9,12 @@ from torch import Tensor, nn
 
 from bigain.compression.attachment import Attachment
 from bigain.compression.correction import Correction, group_means
+from bigain.compression.entry import Entry, Feed, after_text, enter_cross, enter_self, mean_text
+from bigain.compression.joint import enter_joint, mean_arguments, part_hooks, text_first, with_means
+from bigain.models.costs import site_flops
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups, SiteCache
-from bigain.models.site import Site, site_flops
+from bigain.models.site import Site
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Identity, Plan
 
@@ -23,9 +26,26 @@ class SiteTrace(NamedTuple):
     tokens: int
     queries: int
     keys: int
-    context: int  # tokens of the text that cross-attention looks at
+    text: int  # tokens of the text that cross-attention or joint attention looks at
     sharing: int  # rows of the batch for each plan that was made here; 0 if it was made elsewhere
     means: float  # mean rows for each row of the batch, computed here for the correction
+
+    def flops(self, site: Site) -> tuple[int, int]:
+        """FLOPs of one row before and after."""
+        if site.kind == "cross":
+            return site_flops(site, self.tokens, self.text), site_flops(site, self.queries, self.text)
+        return site_flops(site, self.tokens, self.tokens, self.text), site_flops(
+            site, self.queries, self.keys, self.text
+        )
+
+
+class Entered(NamedTuple):
+    """What the hook after a site must know of what the hook before it did."""
+
+    plan: Plan
+    correction: Correction | None
+    first: int  # tokens of text before the image
+    feed: Feed | None
 
 
 class SiteHook:
@@ -53,8 +73,15 @@ class SiteHook:
         self.__dict__.update(state, local=threading.local())
 
     def attach(self, module: nn.Module) -> None:
+        for part, hook in part_hooks(self, self.site, module):
+            hook.attach(part)
         module.register_forward_hook(self.after)
         module.register_forward_pre_hook(self.before, with_kwargs=True)
+
+    def feed(self) -> Feed | None:
+        """What the parts of the attention get that runs in this thread."""
+        entered: Entered | None = getattr(self.local, "entered", None)
+        return None if entered is None else entered.feed
 
     @property
     def attachment(self) -> Attachment | None:
@@ -69,161 +96,115 @@ class SiteHook:
         return None
 
     def before(self, module: Any, args: Any, kwargs: Any = None) -> Any:
-        self.local.plan = self.local.correction = self.local.observed = None
+        self.local.entered = self.local.observed = None
         block = self.probe.current()
         # without kwargs torch calls a hook that another thread is just putting on or taking off
         attachment = None if block is None or kwargs is None else self._acting(block.state)
         if attachment is None or block is None:
             return None
         x = args[0] if args else kwargs["hidden_states"]
-        self._check_input(x, block)
+        first = text_first(self.site.stream, x.shape[1], block.grid.tokens)
+        self._check_input(x, first, block)
+        image = x[:, first:]
         if self.zero.device != x.device and not torch.compiler.is_compiling():
             self.number, self.zero = self.number.to(x.device), self.zero.to(x.device)
         observed = bool(attachment.observers) and not torch.compiler.is_compiling()
         if observed:
-            attachment.notify("begin", self, block, x, None)
+            attachment.notify("begin", self, block, image, None)
         groups = attachment.row_groups(x, block.state)
         plain = {key: value for key, value in kwargs.items() if key != "hidden_states"}
         joined, own, correction, dense = x, plain, None, None
         if attachment.correct and groups is not None:
             cell = block.state.next_cache(correction_of(attachment.key))
-            correction, joined, own = self._correction(module, groups, cell, x, plain)
-            dense = correction.dense
-        plan, planned = attachment.plan(self, block, x, dense)
+            correction, joined, own = self._correction(module, groups, cell, x, first, plain)
+            dense = None if correction.dense is None else correction.dense[0]
+        plan, planned = attachment.plan(self, block, image, dense)
         if observed:
-            attachment.notify("planned", self, block, x, plan)
+            attachment.notify("planned", self, block, image, plan)
         if isinstance(plan, Identity):  # nothing to correct
             joined, own, correction = x, plain, None
         elif groups is not None and dense is not None:
             plan = attachment.joined(block, plan, groups)
-        self.local.plan, self.local.correction = plan, correction
-        queries, context = plan.queries(joined), plan.context(joined)
-        text = 0
-        if self.site.kind == "self":
-            own |= self._self_attention(module, own, context, plan.key_bias(joined))
-        elif self.site.kind == "cross":
-            text = text_length(own)
-            self._check_cross(own, queries.shape[1] < x.shape[1])
-        keys = queries.shape[1] if context is None else context.shape[1]
+        entry = self._enter(module, plan, joined, first, own)
+        self.local.entered = Entered(plan, correction, first, entry.feed)
         shared = x.shape[0] // groups.inputs if groups and attachment.operator.data_dependent else 1
         means = joined.shape[0] / x.shape[0] - 1 if joined is not x else 0.0
-        self.trace = SiteTrace(block.grid, x.shape[1], queries.shape[1], keys, text, shared if planned else 0, means)
+        numbers = image.shape[1], entry.queries, entry.keys, entry.text
+        self.trace = SiteTrace(block.grid, *numbers, shared if planned else 0, means)
         if means:
             self._weigh(attachment, module)
         if observed:
-            self.local.observed = attachment, block, x
-            attachment.notify("merged", self, block, x, plan)
-        return (queries, *args[1:]), own
+            self.local.observed = attachment, block, image
+            attachment.notify("merged", self, block, image, plan)
+        return (entry.hidden, *args[1:]), entry.kwargs
+
+    def _enter(self, module: Any, plan: Plan, x: Tensor, first: int, kwargs: dict[str, Any]) -> Entry:
+        """The tokens and arguments that the module gets."""
+        site = self.site
+        if site.kind == "mlp":
+            merged = plan.queries(x[:, first:])
+            return Entry(after_text(x, first, merged), kwargs, None, merged.shape[1], merged.shape[1], first)
+        if site.stream is not None:
+            return enter_joint(site, module, plan, x, first, kwargs)
+        return (enter_self if site.kind == "self" else enter_cross)(site.name, module, plan, x, kwargs)
 
     def _correction(
-        self, module: Any, groups: RowGroups, cell: SiteCache, x: Tensor, kwargs: dict[str, Any]
+        self, module: Any, groups: RowGroups, cell: SiteCache, x: Tensor, first: int, kwargs: dict[str, Any]
     ) -> tuple[Correction, Tensor, dict[str, Any]]:
         """The correction of this call, and its input and arguments, with the mean rows where it is made now."""
         if cell.correction is not None:
             return Correction(groups, cell, None), x, kwargs
-        means, own = group_means(x, groups), dict(kwargs)
+        means, text = group_means(x, groups), dict[str, Tensor]()
         if self.site.kind == "cross":
-            text = correctable_text(self.site.name, kwargs)
-            own["encoder_hidden_states"] = group_means(text, groups)
-            kwargs = {**kwargs, "encoder_hidden_states": torch.cat([text, own["encoder_hidden_states"]])}
-        return Correction(groups, cell, module.forward(means, **own)), torch.cat([x, means]), kwargs
+            text = mean_text(self.site.name, kwargs, groups)
+        elif self.site.kind == "self" and self.site.stream is not None:
+            text = mean_arguments(self.site.name, kwargs, groups)
+        dense = module.forward(means, **(kwargs | text))
+        joined = torch.cat([x, means])
+        return Correction(groups, cell, parts_of(dense, first)), joined, with_means(kwargs, text, x.shape[0])
 
     def _weigh(self, attachment: Attachment, module: nn.Module) -> None:
         """Compare, once, what a correction costs with what is saved."""
         trace = self.trace
         if trace is None or attachment.weighed or torch.compiler.is_compiling():
             return
-        site = replace(self.site, module=module)
-        dense = site_flops(site, trace.tokens, trace.context or trace.tokens)
-        attachment.weigh(dense, site_flops(site, trace.queries, trace.context or trace.keys), trace.means)
+        attachment.weigh(*trace.flops(replace(self.site, module=module)), trace.means)
 
-    def _check_input(self, x: Tensor, block: BlockCall) -> None:
-        if x.shape[:2] != block.x.shape[:2]:
+    def _check_input(self, x: Tensor, first: int, block: BlockCall) -> None:
+        tokens = block.grid.tokens if first else block.x.shape[1]
+        if x.shape[0] != block.x.shape[0] or x.shape[1] != tokens + first or first < 0:
             raise RuntimeError(
                 f"{self.site.name} got {tuple(x.shape[:2])} rows and tokens of its block's {tuple(block.x.shape[:2])}; "
                 "chunked feed-forward cannot be compressed: switch chunking off, or leave the module out with where="
             )
 
-    def _check_cross(self, kwargs: dict[str, Any], shorter: bool) -> None:
-        if kwargs.get("ip_adapter_masks") is not None and shorter:
-            raise ValueError(
-                f'{self.site.name} got IP-Adapter masks, which do not fit merged tokens; leave "cross" out of module='
-            )
-
-    def _self_attention(
-        self, module: Any, kwargs: dict[str, Any], context: Tensor | None, bias: Tensor | None
-    ) -> dict[str, Any]:
-        """The arguments that give self-attention other keys, or weights for them."""
-        if kwargs.get("attention_mask") is not None:
-            raise ValueError(f"{self.site.name} got an attention mask, which does not fit compressed tokens")
-        if context is not None or bias is not None:
-            check_processor(self.site.name, module)
-        new: dict[str, Any] = {}
-        if context is not None:
-            split_fused(module)
-            new["encoder_hidden_states"] = context
-        if bias is not None:
-            new["attention_mask"] = bias
-        return new
-
     def after(self, module: nn.Module, args: Any, output: Any) -> Any:
-        plan: Plan | None = getattr(self.local, "plan", None)
-        if plan is None:
+        entered: Entered | None = getattr(self.local, "entered", None)
+        if entered is None:
             return None
-        correction: Correction | None = self.local.correction
-        self.local.plan = self.local.correction = None
+        self.local.entered = None
         if torch.compiler.is_compiling() or getattr(self.local, "observed", None) is None:
-            return unmerged(plan, correction, output)
+            return unmerged(entered, output)
         (attachment, block, x), self.local.observed = self.local.observed, None
-        attachment.notify("computed", self, block, x, plan)
-        whole = unmerged(plan, correction, output)
-        attachment.notify("unmerged", self, block, x, plan)
+        attachment.notify("computed", self, block, x, entered.plan)
+        whole = unmerged(entered, output)
+        attachment.notify("unmerged", self, block, x, entered.plan)
         return whole
 
 
-def unmerged(plan: Plan, correction: Correction | None, output: Tensor) -> Tensor:
-    whole = plan.unmerge(output)
-    return whole if correction is None else correction.apply(whole)
+def parts_of(output: Any, first: int) -> tuple[Tensor, ...]:
+    """A module's output as its image part and, if there is one, its text part."""
+    if isinstance(output, tuple):
+        return output
+    return (output[:, first:], output[:, :first]) if first else (output,)
 
 
-def correctable_text(name: str, kwargs: dict[str, Any]) -> Tensor:
-    """The text that cross-attention gets, if its mean over a group means something: (B, L, C)."""
-    text = kwargs.get("encoder_hidden_states")
-    if not isinstance(text, Tensor) or not text.is_floating_point() or kwargs.get("attention_mask") is not None:
-        raise ValueError(
-            f'{name} gets masked text or the images of an IP-Adapter, which have no mean over a group; leave "cross" '
-            "out of where's module=, or set correct=False"
-        )
-    return text
-
-
-def check_processor(name: str, attention: Any) -> None:
-    """Perturbed-attention guidance computes self-attention itself and ignores keys and masks passed to it."""
-    if type(attention.processor).__name__.startswith("PAG"):
-        raise ValueError(
-            f"{name} runs perturbed-attention guidance, which supports neither key-value operators nor weighted=True; "
-            "use another operator, or leave the layer out with where="
-        )
-
-
-def text_length(kwargs: dict[str, Any]) -> int:
-    text = kwargs.get("encoder_hidden_states")
-    text = text[0] if isinstance(text, tuple) else text  # an IP-Adapter adds its image tokens as a second part
-    return 0 if text is None else int(text.shape[1])
-
-
-class KeyValue:
-    """Stands in for the joint key-value projection that diffusers' fused self-attention does not have."""
-
-    def __init__(self, attention: Any) -> None:
-        self.attention = attention
-
-    def __call__(self, x: Tensor) -> Tensor:
-        # looked up now: an adapter may have wrapped the projections since
-        return torch.cat([self.attention.to_k(x), self.attention.to_v(x)], -1)
-
-
-def split_fused(attention: Any) -> None:
-    """Let a self-attention with fused projections take keys and values from elsewhere."""
-    if getattr(attention, "fused_projections", False) and not hasattr(attention, "to_kv"):
-        attention.__dict__["to_kv"] = KeyValue(attention)
+def unmerged(entered: Entered, output: Any) -> Any:
+    """The output with all image tokens, corrected, in the form in which the module gave it."""
+    image, *others = parts_of(output, entered.first)
+    parts = (entered.plan.unmerge(image), *others)
+    if entered.correction is not None:
+        parts = entered.correction.apply(parts)
+    if isinstance(output, tuple):
+        return parts
+    return torch.cat([parts[1], parts[0]], 1) if entered.first else parts[0]

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bigain.models.site import Site, site_flops
+from bigain.models.costs import site_width
+from bigain.models.site import Site
 from bigain.operators.base import Call, Operator
 from bigain.tokens.grid import Grid
 
@@ -50,11 +51,10 @@ class Status(list[SiteStatus]):
 def site_status(site: Site, operator: Operator, trace: Any) -> SiteStatus:
     if trace is None:
         return SiteStatus(site.name, None, 0, 0, 0, 0, 0, ran=False)
-    before = site_flops(site, trace.tokens, trace.context or trace.tokens)
-    after = site_flops(site, trace.queries, trace.context or trace.keys)
+    before, after = trace.flops(site)
     after = round(after + trace.means * (after + before))  # each mean row once compressed, once dense
     if trace.sharing:
-        width = channels(site) * (2 if trace.means else 1)  # a corrected site plans on its input and output
+        width = site_width(site) * (2 if trace.means else 1)  # a corrected site plans on its input and output
         after += plan_flops(operator, trace.grid, width) // trace.sharing
     return SiteStatus(site.name, trace.grid, trace.tokens, trace.queries, trace.keys, before, after, ran=True)
 
@@ -66,11 +66,3 @@ def plan_flops(operator: Operator, grid: Grid, width: int) -> int:
     with FlopCounterMode(display=False) as counter:
         operator.plan(torch.empty((1, grid.tokens, width), device=meta), call)
     return int(counter.get_total_flops())
-
-
-def channels(site: Site) -> int:
-    """Width of the tokens at a site."""
-    module: Any = site.module
-    if site.kind == "mlp":
-        return int(next(m for m in module.modules() if isinstance(m, torch.nn.Linear)).in_features)
-    return int(getattr(module.to_q, "base_layer", module.to_q).in_features)

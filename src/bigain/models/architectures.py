@@ -1,16 +1,16 @@
 """Architectures by name, built without weights on the meta device."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import diffusers
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bigain.defaults import TEXT_TOKENS
 from bigain.models.configs import check_sizes, read_json
+from bigain.models.family import Example, Inputs, family_of, native_size
 from bigain.models.named import ARCHITECTURES, check_named
-from bigain.models.site import native_size
 
 
 def build_random(name: str, dtype: torch.dtype = torch.float32, device: str = "cpu") -> nn.Module:
@@ -61,36 +61,9 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     raise ValueError(f"{folder} holds no diffusers model: expected config.json there, in unet/ or in transformer/")
 
 
-class Inputs(NamedTuple):
-    """Arguments of a model call, by position and by name."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
 def example_inputs(
     model: Any, latent: tuple[int, int] | None = None, batch: int = 1, text_tokens: int = TEXT_TOKENS
 ) -> Inputs:
     """Random inputs of the right shapes for a model of any family, on its device and in its dtype."""
-    config, kind = model.config, type(model).__name__
     height, width = latent or native_size(model)
-
-    def random(*shape: int) -> Tensor:
-        return torch.randn((batch, *shape), device=model.device, dtype=model.dtype)
-
-    latents = random(config["in_channels"], height, width)
-    t = torch.full((batch,), 500, device=model.device)
-    if kind == "DiTTransformer2DModel":
-        return Inputs((latents, t), {"class_labels": torch.zeros_like(t)})
-    if kind == "PixArtTransformer2DModel":
-        text = random(text_tokens, config["caption_channels"])
-        added: dict[str, Any] = {"resolution": None, "aspect_ratio": None}
-        return Inputs((latents, text, t), {"added_cond_kwargs": added})
-    kwargs: dict[str, Any] = {}
-    if config.get("addition_embed_type") == "text_time":
-        pooled = config["projection_class_embeddings_input_dim"] - 6 * config["addition_time_embed_dim"]
-        kwargs["added_cond_kwargs"] = {"text_embeds": random(pooled), "time_ids": random(6)}
-    if kind == "ControlNetModel":
-        factor = 2 ** (len(config["conditioning_embedding_out_channels"]) - 1)
-        kwargs["controlnet_cond"] = random(config["conditioning_channels"], factor * height, factor * width)
-    return Inputs((latents, t, random(text_tokens, config["cross_attention_dim"])), kwargs)
+    return family_of(model).inputs(Example(model, height, width, batch, text_tokens))

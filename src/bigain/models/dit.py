@@ -1,44 +1,49 @@
-"""Transformers over patches: DiT and PixArt."""
+"""Transformers over patches without joint attention: DiT, PixArt-α and PixArt-Σ."""
 
-import math
 from typing import Any
 
-from torch import Tensor
+import torch
 
-from bigain.models.family import FAMILIES, Family
-from bigain.models.site import Site, block_sites, native_size
+from bigain.models.family import FAMILIES, Argument, Example, Family, Inputs
+from bigain.models.site import Site, block_sites
+from bigain.models.transformer import early, native_tokens, patch_grid
 from bigain.tokens.grid import Grid
-
-SHARE = 12 / 28  # the paper compresses the first 12 of DiT-XL's 28 blocks
 
 
 def sites(model: Any) -> list[Site]:
     found: list[Site] = []
-    tokens = math.prod(side // model.config["patch_size"] for side in native_size(model))
+    tokens = native_tokens(model, model.config["patch_size"])
     for index, block in enumerate(model.transformer_blocks):
         name = f"transformer_blocks.{index}"
         found.extend(block_sites(name, block, part="blocks", downsample=1, index=index, tokens=tokens))
     return found
 
 
-def early(found: list[Site]) -> Any:
-    blocks = len({site.block for site in found})
-    return lambda site: site.index < math.ceil(blocks * SHARE)
-
-
-def grid(model: Any, latents: Tensor) -> Grid:
-    patch = model.config["patch_size"]
-    return Grid(latents.shape[-2] // patch, latents.shape[-1] // patch)
-
-
-def square_grid(model: Any, latents: Tensor) -> Grid:
-    found = grid(model, latents)
+def square_grid(model: Any, argument: Argument) -> Grid:
+    found, latents = patch_grid(model, argument), argument("hidden_states")
     if found.height != found.width:
         raise ValueError(f"DiTTransformer2DModel needs square latents, got {latents.shape[-2]}x{latents.shape[-1]}")
     return found
 
 
-for name, grid_of in (("DiTTransformer2DModel", square_grid), ("PixArtTransformer2DModel", grid)):
+def dit_inputs(example: Example) -> Inputs:
+    latents = example.random(example.model.config["in_channels"], example.height, example.width)
+    t = example.timesteps()
+    return Inputs((latents, t), {"class_labels": torch.zeros_like(t)})
+
+
+def pixart_inputs(example: Example) -> Inputs:
+    config = example.model.config
+    latents = example.random(config["in_channels"], example.height, example.width)
+    text = example.random(example.text_tokens, config["caption_channels"])
+    added: dict[str, Any] = {"resolution": None, "aspect_ratio": None}
+    return Inputs((latents, text, example.timesteps()), {"added_cond_kwargs": added})
+
+
+for name, grid_of, inputs in (
+    ("DiTTransformer2DModel", square_grid, dit_inputs),
+    ("PixArtTransformer2DModel", patch_grid, pixart_inputs),
+):
     FAMILIES.append(
         Family(
             models=(name,),
@@ -47,6 +52,6 @@ for name, grid_of in (("DiTTransformer2DModel", square_grid), ("PixArtTransforme
             default=early,
             metric="module",
             grid=grid_of,
-            spatial=False,
+            inputs=inputs,
         )
     )

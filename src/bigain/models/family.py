@@ -3,22 +3,63 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from bigain.models.site import Site
+from bigain.models.configs import check_sizes
+from bigain.models.site import Site, several
 from bigain.tokens.grid import Grid
+
+Argument = Callable[[str], Any]  # an argument of the model's forward call, by name
+
+
+class Inputs(NamedTuple):
+    """Arguments of a model call, by position and by name."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Example(NamedTuple):
+    """A model and the sizes of random inputs for it, on its device and in its dtype."""
+
+    model: Any
+    height: int  # of the latents
+    width: int
+    batch: int
+    text_tokens: int
+
+    def random(self, *shape: int) -> Tensor:
+        """(...) -> (B, ...)."""
+        return torch.randn((self.batch, *shape), device=self.model.device, dtype=self.model.dtype)
+
+    def timesteps(self) -> Tensor:
+        """The middle of 1,000 train timesteps: () -> (B,)."""
+        return torch.full((self.batch,), 500, device=self.model.device)
 
 
 class Family(NamedTuple):
-    """How to find the sites of a model and the shape of its token grids."""
+    """How to find the sites of a model, the shape of its token grids, and what its forward call looks like.
+
+    What is known of a pass travels with the call in the argument `carrier` of the model, which reaches each block as
+    its argument `block_carrier`. Where that argument is no dict of the attention's arguments, `wrapped` is true and it
+    is put into one on the way.
+    """
 
     models: tuple[str, ...]  # class names; matching by name keeps diffusers unimported
     latents: str  # name of the forward argument that holds the latents
     sites: Callable[[Any], list[Site]]
     default: Callable[[list[Site]], Callable[[Site], bool]]
     metric: str  # "block": match on the block's input before norm1; "module": on the module's own input
-    grid: Callable[[Any, Tensor], Grid | None]  # of the whole model, or None where each spatial module has its own
-    spatial: bool  # whether blocks lie in modules whose (B, C, H, W) input is the token grid
+    grid: Callable[[Any, Argument], Grid | None]  # of the whole model, or None where each spatial module has its own
+    inputs: Callable[["Example"], Inputs]  # random arguments of its forward
+    side: int = 64  # of its latents, where the configuration does not say
+    spatial: bool = False  # whether blocks lie in modules whose (B, C, H, W) input is the token grid
+    carrier: str = "cross_attention_kwargs"
+    block_carrier: str = "cross_attention_kwargs"
+    wrapped: bool = False
+    checkpoints: bool = True  # whether blocks get the carrier under gradient checkpointing, too
+    timesteps: int = 1  # train timesteps in one unit of the model's argument `timestep`
 
     def __reduce__(self) -> tuple[Callable[[str], "Family"], tuple[str]]:
         """A pickled model that is compressed names its family, which has functions that cannot be pickled."""
@@ -26,6 +67,7 @@ class Family(NamedTuple):
 
 
 FAMILIES: list[Family] = []
+REFUSED: dict[str, str] = {}  # class names of models for which compression makes no sense, and why
 
 
 def named_family(model_class: str) -> Family:
@@ -34,15 +76,33 @@ def named_family(model_class: str) -> Family:
 
 def family_of(model: nn.Module) -> Family:
     """The family of a model, by its class or a base class."""
-    names = {cls.__name__ for cls in type(model).__mro__}
+    classes = type(model).__mro__
+    names = {cls.__name__ for cls in classes}
     for family in FAMILIES:
         if names & set(family.models):
             return family
     known = ", ".join(name for family in FAMILIES for name in family.models)
+    reason = next((REFUSED[name] for name in REFUSED if name in names), None)
+    if reason is not None:
+        raise TypeError(f"{type(model).__name__} is not supported: {reason}. Supported: {known}")
+    if any(cls.__module__.startswith("diffusers.models.") for cls in classes):
+        place = type(model).__module__.rpartition(".")[2]
+        raise TypeError(
+            f"{type(model).__name__} (diffusers' {place}) is not supported yet; one file in bigain/models adds a "
+            f"family, see docs/extend.md. Supported: {known}"
+        )
     raise TypeError(
         f"{type(model).__name__} is not supported. Supported: {known}. For a wrapper, pass the model inside "
         "(.module, .get_base_model(), each of .nets)"
     )
+
+
+def native_size(model: Any) -> tuple[int, int]:
+    """Height and width of the model's own latents, or of its family's where the configuration does not say."""
+    size = model.config.get("sample_size")
+    sides = several(family_of(model).side if size is None else size)
+    check_sizes({"sample_size": sides}, f"the configuration of {type(model).__name__}")
+    return sides[0], sides[-1]
 
 
 def find_model(model_or_pipeline: Any) -> nn.Module:

@@ -1,8 +1,9 @@
 """The probe: tells each transformer block, during a forward pass, what its sites need to know.
 
-What is known of a pass travels with the call itself, in `cross_attention_kwargs`: from the model (timestep) through
-the spatial module (grid) to the block, which takes it out again. So there is nothing to mix up between threads,
-between two passes before one backward, or in the recomputation of gradient checkpointing.
+What is known of a pass travels with the call itself, in an argument that reaches the blocks (`Family.carrier`, such as
+`cross_attention_kwargs`): from the model (timestep) through the spatial module (grid) to the block, which takes it out
+again. So there is nothing to mix up between threads, between two passes before one backward, or in the recomputation of
+gradient checkpointing.
 """
 
 import inspect
@@ -20,7 +21,7 @@ from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Plan
 
 KEY = "bigain"
-CARRIER = "cross_attention_kwargs"
+VALUE = "value"  # what the carrier was, where it is no dict
 LOCK = threading.RLock()  # whoever attaches, removes, begins or ends a pass holds it for that moment
 
 
@@ -78,17 +79,18 @@ class BlockCall(NamedTuple):
 class SpatialHook:
     """The hook of a module whose (B, C, H, W) input is the token grid of the blocks inside."""
 
-    def __init__(self, stage: str) -> None:
+    def __init__(self, stage: str, carrier: str) -> None:
         self.stage = stage
+        self.carrier = carrier
 
     def enter(self, module: nn.Module, args: Any, kwargs: Any = None) -> Any:
-        carrier = kwargs.get(CARRIER) if kwargs else None
+        carrier = kwargs.get(self.carrier) if kwargs else None
         if carrier is None or KEY not in carrier:
             return None
         x = args[0] if args else kwargs["hidden_states"]
         state = carrier[KEY].state
         carried = Carried(state, Grid(x.shape[-2], x.shape[-1]), state.stages.setdefault(self.stage, {}))
-        return args, {**kwargs, CARRIER: {**carrier, KEY: carried}}
+        return args, {**kwargs, self.carrier: {**carrier, KEY: carried}}
 
 
 class Probe:
@@ -102,7 +104,8 @@ class Probe:
     def __init__(self, model: nn.Module, family: Family) -> None:
         self.family = family
         self.model_class = type(model).__name__
-        self.arguments = list(inspect.signature(type(model).forward).parameters)[1:]
+        self.arguments = arguments_of(type(model))
+        self.block_arguments: dict[str, list[str]] = {}  # by the class of the block
         self.active: tuple[str, ...] = ()  # keys of what is attached and switched on
         self.counting = False
         self.shares_inputs = False  # something makes one plan for rows with the same noisy input
@@ -128,11 +131,13 @@ class Probe:
     def attach(self, model: Any, sites: list[Site]) -> None:
         for name in dict.fromkeys(site.block for site in sites):
             block = model.get_submodule(name)
+            self.block_arguments[type(block).__name__] = arguments_of(type(block))
             block.register_forward_hook(self.leave_block)
             block.register_forward_pre_hook(self.enter_block, with_kwargs=True)
         stages = {site.block.rpartition(".transformer_blocks.")[0]: site.stage for site in sites}
         for name, stage in stages.items() if self.family.spatial else ():
-            model.get_submodule(name).register_forward_pre_hook(SpatialHook(stage).enter, with_kwargs=True)
+            hook = SpatialHook(stage, self.family.carrier)
+            model.get_submodule(name).register_forward_pre_hook(hook.enter, with_kwargs=True)
         model.register_forward_hook(self.leave_model, always_call=True)
         # last: a pass that comes by it finds all the others in their places
         model.register_forward_pre_hook(self.enter_model, with_kwargs=True)
@@ -159,13 +164,18 @@ class Probe:
 
     def enter_model(self, model: nn.Module, args: Any, kwargs: Any = None) -> Any:
         self.local.block = None  # of a call that an error ended
+
         # without kwargs torch calls a hook that another thread is just putting on or taking off
-        latents = None if kwargs is None else self._argument(self.family.latents, args, kwargs)
+        def argument(name: str) -> Any:
+            return argument_of(self.arguments, name, args, kwargs)
+
+        latents = None if kwargs is None else argument(self.family.latents)
         if latents is None or not self._begin(model):
             return None  # without latents the model itself says what is missing
-        t = self._argument("timestep", args, kwargs)
+        t = argument("timestep")
         if t is not None:
             t = torch.as_tensor(t, device=latents.device).reshape(-1).expand(latents.shape[0])
+            t = t if self.family.timesteps == 1 else t.float() * self.family.timesteps
         pass_index = None
         if self.counting:
             if self.count.device != latents.device:
@@ -173,20 +183,29 @@ class Probe:
             pass_index = self.count.clone()
             self.count.add_(1)
         state = ForwardState(t, pass_index, current_rows(), self.active)
-        carried = Carried(state, self.family.grid(model, latents), {})
-        carrier = self._argument(CARRIER, args, kwargs) or {}
-        return put(CARRIER, {**carrier, KEY: carried}, args, kwargs, self.arguments)
+        carried = Carried(state, self.family.grid(model, argument), {})
+        name = self.family.carrier
+        carrier = {VALUE: argument(name)} if self.family.wrapped else argument(name) or {}
+        return put(name, {**carrier, KEY: carried}, args, kwargs, self.arguments)
 
     def _begin(self, model: nn.Module) -> bool:
         """Whether anything is on for this pass; hooks stay in place until it ends."""
         if torch.compiler.is_compiling():  # a compiled graph holds what it needs
             return True
-        if not takes_carrier(model):
+        if not takes_carrier(model, self.family.carrier):
             return False
+        self._check_checkpointing(model)
         with LOCK:
             if not self.gone:
                 self.running.add(threading.get_ident())
             return not self.gone
+
+    def _check_checkpointing(self, model: Any) -> None:
+        if not self.family.checkpoints and model.gradient_checkpointing and torch.is_grad_enabled():
+            raise RuntimeError(
+                f"{self.model_class} hands nothing on to its blocks under gradient checkpointing; call "
+                "disable_gradient_checkpointing() while it is compressed"
+            )
 
     def leave_model(self, model: nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
@@ -198,16 +217,17 @@ class Probe:
                 self.when_idle(waiting)
 
     def enter_block(self, block: nn.Module, args: Any, kwargs: Any = None) -> Any:
-        place = BLOCK_ARGUMENTS.index(CARRIER)
-        carrier = args[place] if len(args) > place else (kwargs or {}).get(CARRIER)
-        if carrier is None or KEY not in carrier:
+        names, name = self.block_arguments[type(block).__name__], self.family.block_carrier
+        carrier = argument_of(names, name, args, kwargs or {})
+        if not isinstance(carrier, dict) or KEY not in carrier:
             self.local.block = None
             self._check_caller()
             return None
         state, grid, stage_plans = carrier[KEY]
-        self.local.block = BlockCall(args[0] if args else kwargs["hidden_states"], grid, state, {}, stage_plans)
+        x = args[0] if args else kwargs["hidden_states"]
+        self.local.block = BlockCall(x, grid, state, {}, stage_plans)
         rest = {key: value for key, value in carrier.items() if key != KEY}
-        return put(CARRIER, rest or None, args, kwargs, BLOCK_ARGUMENTS)
+        return put(name, rest[VALUE] if self.family.wrapped else rest or None, args, kwargs, names)
 
     def _check_caller(self) -> None:
         """A pass of another thread may have begun before anything was attached; one of this thread cannot."""
@@ -220,10 +240,6 @@ class Probe:
 
     def leave_block(self, block: nn.Module, args: Any, output: Any) -> None:
         self.local.block = None
-
-    def _argument(self, name: str, args: Any, kwargs: Any) -> Any:
-        place = self.arguments.index(name)
-        return args[place] if len(args) > place else kwargs.get(name)
 
 
 def probe_of(model: nn.Module) -> Probe | None:
@@ -243,10 +259,10 @@ def shares_inputs(model: nn.Module) -> bool:
     return probe is not None and probe.shares_inputs
 
 
-def takes_carrier(model: Any) -> bool:
+def takes_carrier(model: Any, carrier: str) -> bool:
     """Whether `forward` takes the carrier; not if it was replaced, for example by an exported program."""
     replaced = vars(model).get("forward")
-    return replaced is None or CARRIER in inspect.signature(replaced).parameters
+    return replaced is None or carrier in inspect.signature(replaced).parameters
 
 
 def fresh_count(count: Tensor | None = None, device: torch.device | str = "cpu") -> Tensor:
@@ -255,10 +271,15 @@ def fresh_count(count: Tensor | None = None, device: torch.device | str = "cpu")
         return torch.zeros(1, dtype=torch.int64, device=device) if count is None else count.to(device)
 
 
-# of diffusers' BasicTransformerBlock.forward; gradient checkpointing passes them by position
-BLOCK_ARGUMENTS = [
-    "hidden_states", "attention_mask", "encoder_hidden_states", "encoder_attention_mask", "timestep", CARRIER,
-]  # fmt: skip
+def arguments_of(kind: type[nn.Module]) -> list[str]:
+    """Names of the arguments of a class's forward, in order."""
+    return list(inspect.signature(kind.forward).parameters)[1:]
+
+
+def argument_of(names: list[str], name: str, args: Any, kwargs: Any) -> Any:
+    """An argument of a call, by position or by name as it came; None if it was left out."""
+    place = names.index(name)
+    return args[place] if len(args) > place else kwargs.get(name)
 
 
 def put(name: str, value: Any, args: Any, kwargs: Any, names: list[str]) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ class SiteCache:
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
-        self.correction: Tensor | None = None
+        self.correction: tuple[Tensor, ...] | None = None
         self.next: SiteCache | None = None
 
 

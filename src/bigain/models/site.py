@@ -2,30 +2,49 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from torch import nn
 
 from bigain.checks import set_plain_ints, whole
-from bigain.models.configs import check_sizes
 from bigain.registry import miss, parse_call
+from bigain.tokens.rotary import Rotation
 
 Kind = Literal["self", "cross", "mlp"]
 KINDS = ("self", "cross", "mlp")
 
 
+class Stream(NamedTuple):
+    """Where a joint-attention model keeps the text beside the image, and what its attention expects.
+
+    `text` is "apart" where the text is an argument of its own, "first" where it stands before the image in one
+    sequence, and "none". `rotary` reads the attention's `image_rotary_emb`, given how many tokens of text stand first,
+    as the rotations of the image and of the text; `axis` is where norm_q and norm_k have the sequence. `hidden` says
+    whether the processor counts image tokens where queries or where keys are.
+    """
+
+    text: Literal["none", "apart", "first"] = "none"
+    rotary: Callable[[Any, int], tuple[Rotation, Rotation | None]] | None = None
+    axis: int = 1
+    hidden: Literal["queries", "keys"] = "keys"
+
+
 @dataclass(frozen=True)
 class Site:
-    """One module that tokens pass through: a self-attention, a cross-attention (its queries) or an MLP."""
+    """One module that tokens pass through: a self-attention, a cross-attention (its queries) or an MLP.
+
+    A joint attention is a self-attention of the image that sees the text, too: its `stream` says where the text is.
+    """
 
     name: str
     module: nn.Module
     kind: Kind
     block: str  # name of the transformer block around it
-    part: str  # "down", "mid", "up"; "blocks" where a model has no such parts
+    part: str  # "down", "mid", "up"; "double", "single", "image"; "blocks" where a model has no such parts
     downsample: int  # how many times coarser than the latents (U-Net) or the patches (DiT) its grid is
     index: int  # number of its transformer block in the model, from 0
     tokens: int  # at the model's own latent size
+    stream: Stream | None = None  # of a model with joint attention
 
     @property
     def stage(self) -> str:
@@ -37,7 +56,9 @@ class Where:
     """A choice of sites.
 
     The default depends on the model: the finest grid of a U-Net, the first 12 of 28 blocks (or the same share) of a
-    DiT. `part` narrows the default; `downsample`, `tokens`, `index` and `only` choose among all sites.
+    transformer. `part` narrows the default; `downsample`, `tokens`, `index` and `only` choose among all sites. Parts
+    are "down", "mid" and "up" in a U-Net; "double" and "single" blocks, and "image" for attention of the image alone,
+    in a model with joint attention.
     """
 
     downsample: int | tuple[int, ...] | None = None
@@ -135,14 +156,6 @@ def choose(sites: list[Site], where: Where, default: Callable[[Site], bool], mod
     return of_kind
 
 
-def native_size(model: Any) -> tuple[int, int]:
-    """Height and width of the model's own latents; a ControlNet does not say, so Stable Diffusion's."""
-    size = model.config.get("sample_size")
-    sides = several(64 if size is None else size)
-    check_sizes({"sample_size": sides}, f"the configuration of {type(model).__name__}")
-    return sides[0], sides[-1]
-
-
 def several(choice: Any) -> tuple[Any, ...]:
     """None -> (), 3 -> (3,), (3, 4) -> (3, 4)."""
     if choice is None:
@@ -165,19 +178,3 @@ def block_sites(name: str, block: Any, **place: Any) -> list[Site]:
         sites.append(Site(f"{name}.attn2", block.attn2, "cross", name, **place))
     sites.append(Site(f"{name}.ff", block.ff, "mlp", name, **place))
     return sites
-
-
-def site_flops(site: Site, queries: int, keys: int) -> int:
-    """Multiply-adds counted twice, for one sample, as torch's flop counter does, adapters apart."""
-    module: Any = site.module
-    if site.kind == "mlp":
-        layers = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Linear))
-        return 2 * queries * sum(part.weight.numel() for name, part in layers if "lora_" not in name)
-    projected = queries * (weights(module.to_q) + weights(module.to_out[0]))
-    projected += keys * (weights(module.to_k) + weights(module.to_v))
-    return int(2 * (projected + 2 * queries * keys * module.inner_dim))
-
-
-def weights(linear: Any) -> int:
-    """Number of weights of a linear layer, of the layer below if an adapter wraps it."""
-    return int(getattr(linear, "base_layer", linear).weight.numel())

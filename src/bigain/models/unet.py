@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bigain.models.family import FAMILIES, Family
-from bigain.models.site import Site, block_sites, native_size
+from bigain.models.family import FAMILIES, Example, Family, Inputs, native_size
+from bigain.models.site import Site, block_sites
 
 
 def sites(model: Any) -> list[Site]:
@@ -37,6 +37,20 @@ def finest(found: list[Site]) -> Any:
     return lambda site: site.downsample == downsample
 
 
+def inputs(example: Example) -> Inputs:
+    config, kwargs = example.model.config, dict[str, Any]()
+    latents = example.random(config["in_channels"], example.height, example.width)
+    if config.get("addition_embed_type") == "text_time":
+        pooled = config["projection_class_embeddings_input_dim"] - 6 * config["addition_time_embed_dim"]
+        kwargs["added_cond_kwargs"] = {"text_embeds": example.random(pooled), "time_ids": example.random(6)}
+    if "conditioning_channels" in config:  # a ControlNet
+        factor = 2 ** (len(config["conditioning_embedding_out_channels"]) - 1)
+        sides = factor * example.height, factor * example.width
+        kwargs["controlnet_cond"] = example.random(config["conditioning_channels"], *sides)
+    text = example.random(example.text_tokens, config["cross_attention_dim"])
+    return Inputs((latents, example.timesteps(), text), kwargs)
+
+
 FAMILIES.append(
     Family(
         models=("UNet2DConditionModel", "ControlNetModel"),
@@ -44,7 +58,8 @@ FAMILIES.append(
         sites=sites,
         default=finest,
         metric="block",
-        grid=lambda model, latents: None,
+        grid=lambda model, argument: None,
+        inputs=inputs,
         spatial=True,
     )
 )

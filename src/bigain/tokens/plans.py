@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from bigain.tokens.constants import arange
 from bigain.tokens.grid import Grid
 from bigain.tokens.precision import sum_dtype, widen
+from bigain.tokens.rotary import Rotation
 from bigain.tokens.scores import as_maps
 
 
@@ -24,8 +25,26 @@ class Plan(Protocol):
     def key_bias(self, x: Tensor) -> Tensor | None:
         """Bias added to the attention logits of each key: (B, N, C) -> (B, 1, M), or None."""
 
+    def places(self) -> "Places":
+        """Which tokens the queries and the keys stand for, in rotary positions and masks."""
+
+    def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
+        """The rotary positions of the queries and of the keys."""
+
     def unmerge(self, y: Tensor) -> Tensor:
         """(B, M, C) -> (B, N, C)."""
+
+
+class Places(NamedTuple):
+    """The tokens that queries (B, M) and keys (B, K) stand for; None is all of them, in order."""
+
+    queries: Tensor | None
+    keys: Tensor | None
+
+    def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
+        """The rotary positions of those tokens."""
+        queries, keys = (rotation if tokens is None else rotation.take(tokens) for tokens in self)
+        return queries, keys
 
 
 class Identity(NamedTuple):
@@ -40,6 +59,12 @@ class Identity(NamedTuple):
     def key_bias(self, x: Tensor) -> Tensor | None:
         return None
 
+    def places(self) -> Places:
+        return Places(None, None)
+
+    def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
+        return rotation, rotation
+
     def unmerge(self, y: Tensor) -> Tensor:
         return y
 
@@ -48,14 +73,15 @@ class Assignment(NamedTuple):
     """Every token belongs to one group and is represented by it.
 
     `group` (B, N) is the position of a token's group in the shorter sequence, `size` (B, M) counts its tokens. `order`
-    (B, N) lists the tokens group by group, from `start` (B, M) on. `keep` (B, M) is the token that stands for a group
-    when the others are pruned, or None when they are averaged.
+    (B, N) lists the tokens group by group, from `start` (B, M) on. `target` (B, N) is the token that represents each.
+    `keep` (B, M) is the token that stands for a group when the others are pruned, or None when they are averaged.
     """
 
     group: Tensor
     size: Tensor
     order: Tensor
     start: Tensor
+    target: Tensor
     keep: Tensor | None = None
     weighted: bool = False
 
@@ -72,6 +98,14 @@ class Assignment(NamedTuple):
 
     def key_bias(self, x: Tensor) -> Tensor | None:
         return self.size.to(sum_dtype(x.dtype)).log()[:, None].to(x.dtype) if self.weighted else None
+
+    def places(self) -> Places:
+        """Each group stands where the token stands that the others were merged into."""
+        kept = survivors(self.target, self.size.shape[1]) if self.keep is None else self.keep
+        return Places(kept, kept)
+
+    def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
+        return self.places().positions(rotation)
 
     def unmerge(self, y: Tensor) -> Tensor:
         return gather_tokens(y, self.group)
@@ -92,13 +126,19 @@ def assign(target: Tensor, removed: int, *, prune: bool = False, weighted: bool 
     size = torch.zeros((rows, groups), dtype=torch.int64, device=target.device)
     size = size.scatter_add_(1, group, torch.ones_like(group))
     order, start = group.argsort(dim=1, stable=True), size.cumsum(1) - size
-    keep = None
-    if prune:
-        # pruned tokens all write to one extra slot that is cut off
-        spare = torch.where(survives, slot, groups)
-        keep = torch.zeros((rows, groups + 1), dtype=torch.int64, device=target.device)
-        keep = keep.scatter(1, spare, all_tokens.expand(rows, tokens))[:, :groups]
-    return Assignment(group, size, order, start, keep, weighted)
+    keep = survivors(target, groups) if prune else None
+    return Assignment(group, size, order, start, target, keep, weighted)
+
+
+def survivors(target: Tensor, groups: int) -> Tensor:
+    """The tokens that represent themselves, in the order of the sequence: (B, N) -> (B, M)."""
+    rows, tokens = target.shape
+    all_tokens = arange(tokens, target.device)
+    survives = target == all_tokens
+    # the others all write to one extra slot that is cut off
+    slot = torch.where(survives, survives.cumsum(1) - 1, groups)
+    found = torch.zeros((rows, groups + 1), dtype=torch.int64, device=target.device)
+    return found.scatter(1, slot, all_tokens.expand(rows, tokens))[:, :groups]
 
 
 class Pooled(NamedTuple):
@@ -127,6 +167,13 @@ class Pooled(NamedTuple):
     def key_bias(self, x: Tensor) -> Tensor | None:
         return None
 
+    def places(self) -> Places:
+        return Places(None, nearest_tokens(self.grid, self.coarse))
+
+    def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
+        """Pooled keys stand at the centres of their cells."""
+        return rotation, rotation.centres(self.grid, self.coarse)
+
     def unmerge(self, y: Tensor) -> Tensor:
         return y
 
@@ -151,8 +198,20 @@ class Selected(NamedTuple):
     def key_bias(self, x: Tensor) -> Tensor | None:
         return None
 
+    def places(self) -> Places:
+        return Places(None, self.tokens)
+
+    def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
+        return self.places().positions(rotation)
+
     def unmerge(self, y: Tensor) -> Tensor:
         return y
+
+
+def nearest_tokens(grid: Grid, coarse: Grid) -> Tensor:
+    """The token in the middle of each cell, as in nearest-exact interpolation: () -> (1, h·w)."""
+    rows, columns = (torch.arange(coarse[axis]).add(0.5).mul(grid[axis] / coarse[axis]).long() for axis in range(2))
+    return (rows[:, None] * grid.width + columns).view(1, -1)
 
 
 def flat_index(index: Tensor, length: int) -> Tensor:

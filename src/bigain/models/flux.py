@@ -1,0 +1,83 @@
+"""FLUX.1 and Chroma: double blocks with text apart, single blocks with text first, rotary positions of both."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bigain.models.family import FAMILIES, Argument, Example, Family, Inputs, native_size
+from bigain.models.packed import grid_of_positions, positions
+from bigain.models.site import Site, Stream
+from bigain.models.transformer import Blocks, early
+from bigain.tokens.grid import Grid
+from bigain.tokens.rotary import Rotation, split_rotation
+
+PACKED = 2  # latents of 2 x 2 go into one token
+
+
+def rotary(tables: tuple[Tensor, Tensor], text: int) -> tuple[Rotation, Rotation | None]:
+    """Each angle stands twice, text comes first: ((S, D), (S, D)) -> rotations of the image and of the text."""
+    cos, sin = (table[None, :, ::2] for table in tables)
+    return split_rotation(Rotation(cos, sin), text)
+
+
+APART, FIRST = Stream(text="apart", rotary=rotary), Stream(text="first", rotary=rotary)
+
+
+def sites(model: Any) -> list[Site]:
+    found = Blocks(packed_tokens(model))
+    for index, block in enumerate(model.transformer_blocks):
+        found.begin(f"transformer_blocks.{index}")
+        found.add("attn", block.attn, "self", "double", APART)
+        found.add("ff", block.ff, "mlp", "double")
+    for index, block in enumerate(model.single_transformer_blocks):
+        found.begin(f"single_transformer_blocks.{index}")
+        found.add("proj_mlp", block.proj_mlp, "mlp", "single", FIRST)
+        found.add("attn", block.attn, "self", "single", FIRST)
+        found.add("proj_out", block.proj_out, "mlp", "single", FIRST)
+    return found.sites
+
+
+def packed_tokens(model: Any) -> int:
+    height, width = native_size(model)
+    return (height // PACKED) * (width // PACKED)
+
+
+def grid(model: Any, argument: Argument) -> Grid:
+    return grid_of_positions(argument("img_ids"), argument("hidden_states").shape[1], type(model).__name__)
+
+
+def inputs(example: Example) -> Inputs:
+    config, model = example.model.config, example.model
+    height, width = example.height // PACKED, example.width // PACKED
+    kwargs = {
+        "hidden_states": example.random(height * width, config["in_channels"]),
+        "encoder_hidden_states": example.random(example.text_tokens, config["joint_attention_dim"]),
+        "timestep": example.timesteps() / 1000,
+        "img_ids": positions(height, width),
+        "txt_ids": torch.zeros(example.text_tokens, 3),
+    }
+    if "pooled_projection_dim" in config:
+        kwargs["pooled_projections"] = example.random(config["pooled_projection_dim"])
+    if config.get("guidance_embeds"):
+        kwargs["guidance"] = torch.full((example.batch,), 3.5, device=model.device, dtype=model.dtype)
+    return Inputs((), kwargs)
+
+
+for name, checkpoints in (("FluxTransformer2DModel", True), ("ChromaTransformer2DModel", False)):
+    FAMILIES.append(
+        Family(
+            models=(name,),
+            latents="hidden_states",
+            sites=sites,
+            default=early,
+            metric="module",
+            grid=grid,
+            inputs=inputs,
+            side=128,
+            carrier="joint_attention_kwargs",
+            block_carrier="joint_attention_kwargs",
+            checkpoints=checkpoints,
+            timesteps=1000,
+        )
+    )
