@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 import bigain
 from bigain.denoisers.pipelines import PIPELINES
-from helpers.pipelines import edit_index, save
+from helpers.pipelines import JOINT, edit_index, save
 
 pytestmark = pytest.mark.slow
 
@@ -49,9 +49,9 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("name", ["sd", "sdxl", "dit", "pixart"])
+@pytest.mark.parametrize("name", ["sd", "sdxl", "dit", "pixart", *JOINT])
 def test_folders_need_no_network(name: str, tmp_path: Path) -> None:
-    denoiser = bigain.load(str(save(name, tmp_path)), dtype=torch.bfloat16)
+    denoiser = bigain.load(str(save(name, tmp_path)), dtype=torch.bfloat16, image_size=32)
     assert denoiser.image_spec == (32, 3, 0)
     assert denoiser.latent_shape == (4, 16, 16)
     assert denoiser.dtype == torch.bfloat16
@@ -86,10 +86,10 @@ def test_folders_that_are_no_pipelines(folder: Path) -> None:
         bigain.load(folder)
 
 
-@pytest.mark.parametrize("kind", ["FluxPipeline", "TextToVideoSDPipeline", None, ["mine", "MyPipeline"]])
+@pytest.mark.parametrize("kind", ["SanaPipeline", "TextToVideoSDPipeline", None, ["mine", "MyPipeline"]])
 def test_unsupported_pipelines(kind: Any, folder: Path) -> None:
     edit_index(folder, _class_name=kind)
-    expected = f"{kind} is not supported. Supported: {', '.join(PIPELINES)}"
+    expected = f"{kind} is not supported. Supported: {', '.join(sorted(PIPELINES))}"
     with pytest.raises(ValueError, match=re.escape(expected)):
         bigain.load(folder)
 
@@ -212,7 +212,7 @@ class Hub(BaseHTTPRequestHandler):
 def hub(saved: Path, tmp_path: Path) -> Iterator[str]:
     """The address of a hub with a good pipeline, one of another family, and one with pickled weights."""
     other, pickled = (shutil.copytree(saved, tmp_path / name) for name in ("other", "pickled"))
-    edit_index(other, _class_name="FluxPipeline")
+    edit_index(other, _class_name="SanaPipeline")
     weights = next((pickled / "unet").glob("*.safetensors"))
     weights.rename(weights.with_suffix(".bin"))
     Hub.repos = {"me/good": saved, "me/other": other, "me/pickled": pickled}
@@ -239,7 +239,7 @@ def test_hub_ids_are_fetched_once(hub: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", LOAD_ALL], env=place, capture_output=True, text=True, check=True)
     good, other, pickled, nothing = done.stdout.splitlines()
     assert good == "good TextDenoiser"
-    assert "FluxPipeline is not supported" in other
+    assert "SanaPipeline is not supported" in other
     assert "cannot download me/pickled with safetensors weights, the only supported format" in pickled
     assert "log in with `hf auth login`" in nothing
     cached = {path.suffix for path in (tmp_path / "cache").rglob("models--me--o*/snapshots/*/**/*")}

@@ -10,10 +10,11 @@ from transformers import CLIPTextModelWithProjection
 
 import bigain
 from helpers.models import BACKBONES, EXAMPLES, TEXT_WIDTH, awake, traces
-from helpers.pipelines import text_encoder, tokenizer
+from helpers.pipeline_parts import text_encoder, tokenizer
+from helpers.pipelines import flux, qwen_image, sd3, sd3_img2img
 
 PROMPT = "a photo of a cat"
-NAMES = ["sd", "sdxl", "controlnet", "dit"]
+NAMES = ["sd", "sdxl", "controlnet", "dit", "sd3", "flux", "qwen-image"]
 
 # diffusers' Euler scheduler gives numpy 2 a tensor
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -76,7 +77,15 @@ def dit(folder):
     )
 
 
-BUILDERS = {"sd": sd, "sdxl": sdxl, "controlnet": controlnet, "dit": dit}
+BUILDERS = {
+    "sd": sd,
+    "sdxl": sdxl,
+    "controlnet": controlnet,
+    "dit": dit,
+    "sd3": sd3,
+    "flux": flux,
+    "qwen-image": qwen_image,
+}
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -104,6 +113,9 @@ def image(name, pipe):
         return pipe(class_labels=[3], **settings).images
     if name == "controlnet":
         settings["image"] = torch.linspace(0, 1, 3 * 32 * 32).view(1, 3, 32, 32)
+    if name == "qwen-image":
+        settings |= {"true_cfg_scale": 5.0, "negative_prompt": " "}
+        return pipe(PROMPT, height=32, width=32, **settings).images
     return pipe(PROMPT, height=32, width=32, guidance_scale=5.0, **settings).images
 
 
@@ -127,7 +139,8 @@ def test_compressed_images_differ_and_restored_ones_are_the_same(name, pipe, ope
 
 def test_options_and_restore(name, pipe):
     dense = image(name, pipe)
-    bigain.compress(pipe, "gated_merge(ratio=0.6)", reuse="stage", groups="cfg")
+    halves = None if name in ("flux", "qwen-image") else "cfg"  # both halves of guidance in one pass
+    bigain.compress(pipe, "gated_merge(ratio=0.6)", reuse="stage", groups=halves)
     assert np.abs(image(name, pipe) - dense).max() > 1e-4
     bigain.restore(pipe)
     assert np.array_equal(image(name, pipe), dense)
@@ -155,3 +168,20 @@ def test_both_networks_of_a_controlnet_pipeline(tmp_path):
     assert np.array_equal(image("controlnet", pipe), dense)
     assert np.abs(one - dense).max() > 1e-4
     assert np.abs(both - one).max() > 1e-5
+
+
+def test_image_to_image(tmp_path):
+    torch.manual_seed(0)
+    pipe = sd3_img2img(sd3(tmp_path))
+    pipe.set_progress_bar_config(disable=True)
+    settings = {"image": torch.linspace(0, 1, 3 * 32 * 32).view(1, 3, 32, 32), "strength": 0.5, "output_type": "np"}
+
+    def repainted():
+        generator = torch.Generator().manual_seed(3)
+        return pipe(PROMPT, num_inference_steps=4, generator=generator, **settings).images
+
+    dense = repainted()
+    with bigain.compress(pipe, "gated_merge(ratio=0.6)") as handle:
+        assert np.abs(repainted() - dense).max() > 1e-4
+        assert all(row.ran for row in handle.status())
+    assert np.array_equal(repainted(), dense)

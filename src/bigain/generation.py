@@ -20,7 +20,10 @@ from bigain.seeds import hashed
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample. `scheduler` is any diffusers scheduler by name; None means the paper's choice for the model."""
+    """How to sample. `scheduler` is a diffusers scheduler by name; None means the model's usual one.
+
+    `guidance_scale` is classifier-free guidance; FLUX.1-dev and other guidance-distilled networks take it as input.
+    """
 
     num_inference_steps: int = 50
     guidance_scale: float | None = None
@@ -63,9 +66,10 @@ def generate(
     """
     denoiser, sampling = as_denoiser(denoiser), sampling or Sampling()
     wanted = check_wanted(classes)
-    together = denoiser.rows_at_once() // 2 if batch_size is None else check_count("batch_size", batch_size)
+    usual = max(1, denoiser.rows_at_once() // 2)  # guidance doubles the rows
+    together = usual if batch_size is None else check_count("batch_size", batch_size)
     parts = []
-    for start in range(0, len(wanted), together):  # guidance doubles the rows
+    for start in range(0, len(wanted), together):
         chosen = wanted[start : start + together]
         numbers = range(first + start, first + start + len(chosen))
         generators = [image_generator(sampling.seed, number) for number in numbers]
@@ -102,24 +106,26 @@ def sample(
     With guidance, the network's batch is [conditional, unconditional]. Schedulers that add noise draw it from each
     image's generator. What a stochastic operator draws depends on the seed, the image number and the step.
     """
-    scheduler = make_scheduler(sampling.scheduler or denoiser.default_scheduler, denoiser.schedule)
-    scheduler.set_timesteps(sampling.num_inference_steps, device=denoiser.device)
-    guidance = denoiser.guidance_scale if sampling.guidance_scale is None else sampling.guidance_scale
-    latents = noise.to(denoiser.device) * scheduler.init_noise_sigma
+    scheduler = make_scheduler(sampling.scheduler or denoiser.default_scheduler, denoiser.schedule, denoiser.mu)
+    denoiser.set_timesteps(scheduler, sampling.num_inference_steps)
+    wanted = denoiser.guidance_scale if sampling.guidance_scale is None else sampling.guidance_scale
+    condition, guidance = denoiser.guided(condition, wanted)
+    latents = noise.to(denoiser.device) * getattr(scheduler, "init_noise_sigma", 1.0)  # flow schedulers scale nothing
+    scaled = getattr(scheduler, "scale_model_input", lambda latents, t: latents)
     halves = 1 if guidance == 1 else 2
     both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
     extra = {"generator": generators} if "generator" in inspect.signature(scheduler.step).parameters else {}
     rows = torch.arange(len(noise), device=denoiser.device)
     members = torch.arange(halves, device=denoiser.device).repeat_interleave(len(noise))
     for step, t in enumerate(scheduler.timesteps):
-        noisy = scheduler.scale_model_input(latents, t)
+        noisy = scaled(latents, t)
         keys = [hashed("generate", sampling.seed, first + i, step) for i in range(len(noise))]
         drawn = torch.tensor(keys, device=denoiser.device)
         with same_input(RowGroups(rows.repeat(halves), len(noisy), keys=drawn, members=members)):
-            found = denoiser.noise(noisy.repeat(halves, 1, 1, 1), t.expand(halves * len(noisy)), both)
+            found = denoiser.prediction(noisy.repeat(halves, 1, 1, 1), t.expand(halves * len(noisy)), both)
         if guidance != 1:
             with_label, without = found.chunk(2)
-            found = without + guidance * (with_label - without)
+            found = denoiser.guide(with_label, without, guidance)
         latents = scheduler.step(found, t, latents, **extra).prev_sample
         check_finite(
             latents, first, partial("at step {} of {}, t = {:g}".format, step + 1, len(scheduler.timesteps), t)

@@ -32,7 +32,20 @@ def test_from_scheduler_configurations() -> None:
         beta_schedule="scaled_linear", beta_start=0.1, beta_end=0.2, prediction_type="v_prediction"
     ).config
     assert Schedule.from_config(config) == Schedule("scaled_linear", 0.1, 0.2, "v_prediction")
-    assert Schedule.from_config({"_class_name": "FlowMatchEulerDiscreteScheduler"}).prediction_type == "flow"
+    flow = Schedule("flow", prediction_type="flow", num_train_timesteps=500)
+    for config in (
+        {"_class_name": "FlowMatchEulerDiscreteScheduler"},
+        {"_class_name": "DPMSolverMultistepScheduler", "prediction_type": "flow_prediction"},
+    ):
+        assert Schedule.from_config({**config, "num_train_timesteps": 500}) == flow
+
+
+def test_targets_of_training() -> None:
+    latents, noise = torch.randn(2, 3, 4, 8, 8)
+    assert Schedule().target(latents, noise) is noise
+    assert torch.equal(Schedule("flow", prediction_type="flow").target(latents, noise), noise - latents)
+    with pytest.raises(ValueError, match="training needs prediction_type epsilon or flow, got 'sample'"):
+        Schedule(prediction_type="sample").target(latents, noise)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ CASES = [
     Case("classify {images} --model fashion-features", "is a feature network, not a diffusion model. Available: "),
     Case("classify {images} --model {empty}", "has neither a bigain model (bigain.json) nor a pipeline"),
     Case("classify {images} --model {broken_model}", "is not a complete bigain model"),
-    Case("classify {images} --model {unsupported_model} --classes a,b", "FluxPipeline is not supported. Supported: "),
+    Case("classify {images} --model {unsupported_model} --classes a,b", "SanaPipeline is not supported. Supported: "),
     Case("classify {images} --model {unsupported_model}", "has no classes of its own; use --classes"),
     Case("classify {images} --model {image}", "or pass a folder or a Hub model ID"),
     Case("generate --model {unsupported_model}", "this model needs text; use --prompt, --prompts-file or --classes"),

@@ -39,7 +39,7 @@ def make_files(root: Path) -> dict[str, str]:
     (root / "folder.csv").mkdir()
     (root / "raises.py").write_text("1 / 0")
     (root / "broken_model" / "bigain.json").write_text("{")
-    (root / "unsupported_model" / "model_index.json").write_text(json.dumps({"_class_name": "FluxPipeline"}))
+    (root / "unsupported_model" / "model_index.json").write_text(json.dumps({"_class_name": "SanaPipeline"}))
     (root / "bad.toml").write_text("title = ")
     found = {path.name.replace(".", "_"): str(path) for path in root.iterdir()}
     return found | {"image": str(image), "model": str(save_small_model(root / "model")), "root": str(root)}

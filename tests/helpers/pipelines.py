@@ -7,20 +7,21 @@ from typing import Any
 
 import diffusers
 import torch
-from transformers import (
-    CLIPTextConfig,
-    CLIPTextModel,
-    CLIPTextModelWithProjection,
-    CLIPTokenizer,
-    T5Config,
-    T5EncoderModel,
-    T5Tokenizer,
-)
+from transformers import CLIPTextModelWithProjection
 
 import bigain
 from helpers.models import BACKBONES, TEXT_WIDTH, awake
+from helpers.pipeline_parts import (
+    qwen_encoder,
+    qwen_tokenizer,
+    qwen_vae,
+    t5_encoder,
+    t5_tokenizer,
+    text_encoder,
+    tokenizer,
+    vae,
+)
 
-LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 # of the schedulers of Stable Diffusion 1.x, 2.x and XL, as published
 PUBLISHED: dict[str, Any] = {
     "beta_schedule": "scaled_linear",
@@ -31,57 +32,15 @@ PUBLISHED: dict[str, Any] = {
     "skip_prk_steps": True,
     "steps_offset": 1,
 }
+# of the schedulers of FLUX.1-dev and Qwen-Image, as published
+FLUX_SHIFT: dict[str, Any] = {"shift": 3.0, "use_dynamic_shifting": True}
+QWEN_SHIFT: dict[str, Any] = {
+    "use_dynamic_shifting": True,
+    "max_image_seq_len": 8192,
+    "max_shift": 0.9,
+    "shift_terminal": 0.02,
+}
 NAMES = {1: "goldfish, Carassius auratus", 207: "golden retriever", 281: "tabby, tabby cat"}
-
-
-def tokenizer(folder: Path) -> CLIPTokenizer:
-    """Letters as the whole vocabulary, and one merge."""
-    words = [*LETTERS, *(letter + "</w>" for letter in LETTERS), "ca", "<|startoftext|>", "<|endoftext|>"]
-    folder.mkdir()
-    (folder / "vocab.json").write_text(json.dumps({word: i for i, word in enumerate(words)}))
-    (folder / "merges.txt").write_text("#version: 0.2\nc a\n")
-    return CLIPTokenizer.from_pretrained(folder, model_max_length=16)
-
-
-def text_encoder(kind: type = CLIPTextModel, **changes: Any) -> Any:
-    config = CLIPTextConfig(
-        vocab_size=60,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=16,
-        bos_token_id=53,
-        eos_token_id=54,
-        pad_token_id=54,
-        **changes,
-    )
-    return kind(config).eval()
-
-
-def t5_tokenizer() -> T5Tokenizer:
-    """Letters, with a space before them or not."""
-    chunks = ["<pad>", "</s>", "<unk>", "▁", *LETTERS, *("▁" + letter for letter in LETTERS)]
-    return T5Tokenizer(vocab=[(chunk, -float(len(chunk))) for chunk in chunks], extra_ids=0)
-
-
-def t5_encoder() -> T5EncoderModel:
-    config = T5Config(vocab_size=64, d_model=TEXT_WIDTH, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
-    return T5EncoderModel(config).eval()
-
-
-def vae(levels: int = 2, **changes: Any) -> diffusers.AutoencoderKL:
-    """Each level after the first halves the picture."""
-    model = diffusers.AutoencoderKL(
-        block_out_channels=(8,) * levels,
-        down_block_types=("DownEncoderBlock2D",) * levels,
-        up_block_types=("UpDecoderBlock2D",) * levels,
-        latent_channels=4,
-        norm_num_groups=4,
-        sample_size=32,
-        **changes,
-    )
-    return awake(model).eval()
 
 
 def sd(folder: Path, **parts: Any) -> diffusers.StableDiffusionPipeline:
@@ -152,6 +111,100 @@ def pixart_sigma(folder: Path, **parts: Any) -> Any:
     return pixart(folder, diffusers.PixArtSigmaPipeline, **parts)
 
 
+def sd3(folder: Path, **parts: Any) -> diffusers.StableDiffusion3Pipeline:
+    """Stable Diffusion 3.5, with room for pictures half as wide again."""
+    network = diffusers.SD3Transformer2DModel(
+        sample_size=16,
+        patch_size=2,
+        in_channels=4,
+        out_channels=4,
+        num_layers=3,
+        num_attention_heads=2,
+        attention_head_dim=16,
+        joint_attention_dim=64,
+        caption_projection_dim=32,
+        pooled_projection_dim=64,
+        pos_embed_max_size=12,
+        qk_norm="rms_norm",
+    )
+    ready: dict[str, Any] = {
+        "vae": vae(scaling_factor=1.5305, shift_factor=0.0609),
+        "text_encoder": text_encoder(CLIPTextModelWithProjection, projection_dim=32),
+        "text_encoder_2": text_encoder(CLIPTextModelWithProjection, projection_dim=32),
+        "text_encoder_3": t5_encoder(64),
+        "tokenizer": tokenizer(folder / "words"),
+        "tokenizer_2": tokenizer(folder / "words_2"),
+        "tokenizer_3": t5_tokenizer(),
+        "transformer": awake(network).eval(),
+        "scheduler": diffusers.FlowMatchEulerDiscreteScheduler(shift=3.0),
+    }
+    return diffusers.StableDiffusion3Pipeline(**(ready | parts))
+
+
+def sd3_two_encoders(folder: Path, **parts: Any) -> diffusers.StableDiffusion3Pipeline:
+    """Stable Diffusion 3 without T5."""
+    return sd3(folder, **({"text_encoder_3": None, "tokenizer_3": None} | parts))
+
+
+def sd3_img2img(pipe: diffusers.StableDiffusion3Pipeline) -> diffusers.StableDiffusion3Img2ImgPipeline:
+    """The image-to-image pipeline of the same parts."""
+    return diffusers.StableDiffusion3Img2ImgPipeline(**pipe.components)
+
+
+def flux(folder: Path, *, distilled: bool = True, **parts: Any) -> diffusers.FluxPipeline:
+    """FLUX.1-dev, for pictures of 32 pixels until it is saved: its transformer does not know its size."""
+    network = diffusers.FluxTransformer2DModel(
+        in_channels=16,
+        num_layers=2,
+        num_single_layers=2,
+        num_attention_heads=2,
+        attention_head_dim=16,
+        joint_attention_dim=TEXT_WIDTH,
+        pooled_projection_dim=32,
+        guidance_embeds=distilled,
+        axes_dims_rope=(4, 6, 6),
+    )
+    ready: dict[str, Any] = {
+        "vae": vae(scaling_factor=0.3611, shift_factor=0.1159),
+        "text_encoder": text_encoder(),
+        "text_encoder_2": t5_encoder(),
+        "tokenizer": tokenizer(folder / "words"),
+        "tokenizer_2": t5_tokenizer(),
+        "transformer": awake(network).eval(),
+        "scheduler": diffusers.FlowMatchEulerDiscreteScheduler(**FLUX_SHIFT),
+    }
+    pipe = diffusers.FluxPipeline(**(ready | parts))
+    pipe.default_sample_size = 16
+    return pipe
+
+
+def flux_schnell(folder: Path, **parts: Any) -> diffusers.FluxPipeline:
+    return flux(folder, distilled=False, **({"scheduler": diffusers.FlowMatchEulerDiscreteScheduler()} | parts))
+
+
+def qwen_image(folder: Path, **parts: Any) -> diffusers.QwenImagePipeline:
+    """Qwen-Image, for pictures of 32 pixels until it is saved: its transformer does not know its size."""
+    network = diffusers.QwenImageTransformer2DModel(
+        in_channels=16,
+        out_channels=4,
+        num_layers=2,
+        num_attention_heads=2,
+        attention_head_dim=16,
+        joint_attention_dim=TEXT_WIDTH,
+        axes_dims_rope=(4, 6, 6),
+    )
+    ready: dict[str, Any] = {
+        "vae": qwen_vae(),
+        "text_encoder": qwen_encoder(),
+        "tokenizer": qwen_tokenizer(),
+        "transformer": awake(network).eval(),
+        "scheduler": diffusers.FlowMatchEulerDiscreteScheduler(**QWEN_SHIFT),
+    }
+    pipe = diffusers.QwenImagePipeline(**(ready | parts))
+    pipe.default_sample_size = 16
+    return pipe
+
+
 BUILDERS: dict[str, Callable[..., Any]] = {
     "sd": sd,
     "sd-v": sd_v,
@@ -160,7 +213,14 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "pixart": pixart,
     "pixart-sized": pixart_sized,
     "pixart-sigma": pixart_sigma,
+    "sd3": sd3,
+    "sd3-two-encoders": sd3_two_encoders,
+    "flux": flux,
+    "flux-schnell": flux_schnell,
+    "qwen-image": qwen_image,
 }
+JOINT = ("sd3", "sd3-two-encoders", "flux", "flux-schnell", "qwen-image")
+PACKED = ("flux", "flux-schnell", "qwen-image")  # their transformers do not know the size of their images
 
 
 def save(name: str, folder: Path, **parts: Any) -> Path:
@@ -189,11 +249,13 @@ class Shelf:
         place = f"{name} {key} {dtype}"
         if place not in self.found:
             (self.root / place).mkdir()
-            self.found[place] = bigain.load(save(name, self.root / place, **parts), dtype=dtype)
+            folder, size = save(name, self.root / place, **parts), 32 if name in PACKED else None
+            self.found[place] = bigain.load(folder, dtype=dtype, image_size=size)
             self.found[place].pipeline.set_progress_bar_config(disable=True)
         return self.found[place]
 
 
+@torch.no_grad()
 def network_arguments(name: str, pipe: Any, label: Any, side: int = 32) -> dict[str, Any]:
     """What the network is given for one class, straight from the pipeline."""
     if name == "dit":
@@ -206,4 +268,15 @@ def network_arguments(name: str, pipe: Any, label: Any, side: int = 32) -> dict[
         text, mask, _, _ = pipe.encode_prompt(label, do_classifier_free_guidance=False)
         added = {"resolution": None, "aspect_ratio": None}
         return {"encoder_hidden_states": text, "encoder_attention_mask": mask, "added_cond_kwargs": added}
+    if name.startswith("sd3"):
+        text, _, pooled, _ = pipe.encode_prompt(label, label, label, do_classifier_free_guidance=False)
+        return {"encoder_hidden_states": text, "pooled_projections": pooled}
+    if name.startswith("flux"):
+        text, pooled, _ = pipe.encode_prompt(label)
+        guidance = {"guidance": torch.ones(1)} if name == "flux" else {}
+        return {"encoder_hidden_states": text, "pooled_projections": pooled} | guidance
+    if name == "qwen-image":
+        text, mask = pipe.encode_prompt(label)
+        mask = torch.ones(text.shape[:2], dtype=torch.int64) if mask is None else mask
+        return {"encoder_hidden_states": text, "encoder_hidden_states_mask": mask}
     return {"encoder_hidden_states": pipe.encode_prompt(label, "cpu", 1, False)[0]}

@@ -19,7 +19,11 @@ TINY = {
     "fashion-dit": {"num_layers": 1, "num_attention_heads": 1},
     "fashion-unet": {"block_out_channels": [8, 16], "attention_head_dim": [1, 2]},
     "cifar-unet": {"block_out_channels": [8, 8, 16], "attention_head_dim": [1, 1, 2]},
+    "fashion-mmdit": {"num_layers": 2, "num_attention_heads": 1, "caption_projection_dim": 16},
 }
+
+
+NAMES_AND_MUON = [("fashion-dit", 0.0), ("fashion-unet", 0.0), ("fashion-unet", 6e-3), ("fashion-mmdit", 6e-3)]
 
 
 def tiny(name: str, **changes: object) -> Recipe:
@@ -29,7 +33,7 @@ def tiny(name: str, **changes: object) -> Recipe:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "muon"), [("fashion-dit", 0.0), ("fashion-unet", 0.0), ("fashion-unet", 6e-3)])
+@pytest.mark.parametrize(("name", "muon"), NAMES_AND_MUON)
 def test_a_killed_run_resumes_to_the_same_bits(name: str, muon: float, tmp_path: Path) -> None:
     data, recipe = smoke_data(), tiny(name, muon=muon)
     whole = Trainer(recipe, data, tmp_path / "whole", SMOKE)
@@ -51,8 +55,10 @@ def test_another_recipe_does_not_resume(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fashion-unet", "cifar-unet"])
-def test_smoke_writes_a_model_a_card_and_samples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "sites"), [("fashion-unet", 3), ("cifar-unet", 3), ("fashion-mmdit", 1)])
+def test_smoke_writes_a_model_a_card_and_samples(
+    name: str, sites: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     narrow = RECIPES[name].architecture | TINY[name]
     monkeypatch.setitem(RECIPES, name, replace(RECIPES[name], architecture=narrow))
     done = CliRunner().invoke(app, ["train", name, "--smoke", "--out", str(tmp_path)])
@@ -68,7 +74,7 @@ def test_smoke_writes_a_model_a_card_and_samples(name: str, tmp_path: Path, monk
     assert denoiser.classes[1] == "trouser"
     with bigain.compress(denoiser.network, "gated_merge(0.5)") as handle:
         generate(denoiser, ["bag"], Sampling(num_inference_steps=1))
-        assert len(handle.status()) == 3
+        assert len(handle.status()) == sites
 
 
 def test_images_do_not_depend_on_their_batch(tmp_path: Path) -> None:

@@ -48,18 +48,30 @@ def pick(value: Any, rows: Tensor) -> Any:
 
 
 def stack(a: Any, b: Any) -> Any:
+    """Prompts and masks of different lengths are padded with zeros: where lengths differ, masks say what is text."""
     if isinstance(a, dict):
         return {key: stack(part, b[key]) for key, part in a.items()}
-    return torch.cat([a, b]) if isinstance(a, Tensor) else a
+    if not isinstance(a, Tensor):
+        return a
+    if a.ndim < 2 or a.shape[1] == b.shape[1]:
+        return torch.cat([a, b])
+    length = max(a.shape[1], b.shape[1])
+    return torch.cat([padded(part, length) for part in (a, b)])
+
+
+def padded(text: Tensor, length: int) -> Tensor:
+    """(B, L, ...) -> (B, length, ...)."""
+    return F.pad(text, [0, 0] * (text.ndim - 2) + [0, length - text.shape[1]])
 
 
 class Denoiser(ABC):
     """A noise predictor with its VAE and its conditions. `bigain.compress` acts on its `network`."""
 
-    default_scheduler: ClassVar[str] = "ddim"  # scheduler and guidance of the paper's experiments
-    guidance_scale: ClassVar[float] = 4.0
+    default_scheduler: str = "ddim"  # scheduler and guidance of the paper's experiments
+    guidance_scale: float = 4.0
     by_text: ClassVar[bool] = False  # whether classes are prompts
     profile: TimestepProfile | None = None  # timesteps and weights that were fitted for this model
+    mu: float | None = None  # shift of a flow's noise levels that depends on the image size
 
     def __init__(self, network: nn.Module, schedule: Schedule, image_spec: ImageSpec) -> None:
         self.network = network
@@ -120,8 +132,28 @@ class Denoiser(ABC):
 
     def noise(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
         """The predicted noise in float32, for any prediction type."""
-        output = self.output(noisy.to(self.dtype), t, condition)
-        return self.schedule.noise_from(output[:, : noisy.shape[1]], noisy, t)
+        return self.schedule.noise_from(self._means(noisy, t, condition), noisy, t)
+
+    def prediction(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        """What a scheduler takes, in float32: noise, or the velocity of a flow, which noise does not give at t = T."""
+        means = self._means(noisy, t, condition)
+        return means.float() if self.schedule.prediction_type == "flow" else self.schedule.noise_from(means, noisy, t)
+
+    def _means(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        """The network's output without the learned variance that some have."""
+        return self.output(noisy.to(self.dtype), t, condition)[:, : noisy.shape[1]]
+
+    def set_timesteps(self, scheduler: Any, num_inference_steps: int) -> None:
+        """Set the timesteps of a scheduler as the model's pipeline does."""
+        scheduler.set_timesteps(num_inference_steps, device=self.device)
+
+    def guided(self, condition: Condition, scale: float) -> tuple[Condition, float]:
+        """The condition and scale of classifier-free guidance; networks that take the scale as input leave 1 of it."""
+        return condition, scale
+
+    def guide(self, conditional: Tensor, unconditional: Tensor, scale: float) -> Tensor:
+        """Classifier-free guidance: (B, C, H, W), (B, C, H, W) -> (B, C, H, W)."""
+        return unconditional + scale * (conditional - unconditional)
 
     @torch.no_grad()
     def error(self, latents: Tensor, condition: Condition, t: Tensor, noise: Tensor, loss: Loss = "l2") -> Tensor:

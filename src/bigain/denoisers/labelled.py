@@ -1,4 +1,4 @@
-"""Bundled class-conditional models: a plain diffusers model and, for a U-Net, learned prompts."""
+"""Bundled class-conditional models: a plain diffusers model and, where it reads text, learned prompts."""
 
 import copy
 import json
@@ -15,14 +15,20 @@ from torch import Tensor, nn
 from bigain.checks import check_count, whole
 from bigain.denoisers.base import Condition, Denoiser, ImageSpec
 from bigain.denoisers.codec import PixelCodec
-from bigain.denoisers.schedule import Schedule
+from bigain.denoisers.schedule import FLOW_SCHEDULER, Schedule
 from bigain.models.configs import LARGEST, check_sizes, read_json
 from bigain.profile import TimestepProfile
 from bigain.registry import miss
 
+MODEL_CLASSES: dict[str, tuple[str, str | None]] = {  # the diffusers class, and its argument for the width of text
+    "dit": ("DiTTransformer2DModel", None),
+    "unet": ("UNet2DConditionModel", "cross_attention_dim"),
+    "mmdit": ("SD3Transformer2DModel", "joint_attention_dim"),
+}
+
 
 class LabelledModel(nn.Module):
-    """A diffusers model that predicts noise from (noisy latents, t, label); the last label means "no label"."""
+    """A diffusers model that predicts noise or velocity from (noisy latents, t, label); the last label means none."""
 
     def __init__(self, model: nn.Module, classes: int, prompts: Tensor | None = None) -> None:
         super().__init__()
@@ -32,13 +38,20 @@ class LabelledModel(nn.Module):
 
     def forward(self, noisy: Tensor, t: Tensor, labels: Tensor) -> Tensor:
         """(B, C, H, W), (B,), (B,) -> (B, C, H, W)."""
-        return self.model(noisy, t, **self.arguments(labels)).sample
+        return self.model(noisy, timestep=t, **self.arguments(labels)).sample
 
     def arguments(self, labels: Tensor) -> dict[str, Tensor]:
         """Arguments of the diffusers model for labels: (B,) -> arguments."""
         if self.prompts is None:
             return {"class_labels": labels}
-        return {"encoder_hidden_states": self.prompts[labels]}
+        text = self.prompts[labels]
+        pooled = {"pooled_projections": text.mean(1)} if takes_pooled(self.model) else {}
+        return {"encoder_hidden_states": text, **pooled}
+
+
+def takes_pooled(model: Any) -> bool:
+    """Whether a model reads a summary of the text beside its tokens, as SD3 does."""
+    return "pooled_projection_dim" in model.config
 
 
 def build_labelled(family: str, architecture: dict[str, Any], classes: int, prompt_tokens: int = 0) -> LabelledModel:
@@ -47,13 +60,14 @@ def build_labelled(family: str, architecture: dict[str, Any], classes: int, prom
     It is in evaluation mode, also for training: in training mode diffusers' DiT drops labels on its own, in each
     block separately.
     """
-    if family == "dit":
-        return LabelledModel(diffusers.DiTTransformer2DModel(**architecture), classes).eval()
-    if family == "unet":
-        model = diffusers.UNet2DConditionModel(**architecture)
-        prompts = 0.5 * torch.randn(classes + 1, prompt_tokens, architecture["cross_attention_dim"])
-        return LabelledModel(model, classes, prompts).eval()
-    raise ValueError(f"unknown family {family!r}. Available: dit, unet")
+    if family not in MODEL_CLASSES:
+        raise ValueError(miss("family", family, MODEL_CLASSES))
+    model_class, text_width = MODEL_CLASSES[family]
+    model = getattr(diffusers, model_class)(**architecture)
+    if text_width is None:
+        return LabelledModel(model, classes).eval()
+    prompts = 0.5 * torch.randn(classes + 1, prompt_tokens, architecture[text_width])
+    return LabelledModel(model, classes, prompts).eval()
 
 
 class LabelledDenoiser(Denoiser):
@@ -71,6 +85,8 @@ class LabelledDenoiser(Denoiser):
         self.labelled = labelled
         self.classes = tuple(classes)
         self.codec = PixelCodec(image_spec.channels, stride)
+        if schedule.prediction_type == "flow":
+            self.default_scheduler = FLOW_SCHEDULER
 
     def encode(self, images: Tensor) -> Tensor:
         return self.codec.encode(images.float().to(self.device)).latent_dist.mode()
@@ -94,7 +110,7 @@ class LabelledDenoiser(Denoiser):
         return self.codec.config.latent_channels, side, side
 
     def output(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
-        return self.network(noisy, t, **condition.values).sample
+        return self.network(noisy, timestep=t, **condition.values).sample
 
     def class_key(self, name: str | int) -> int:
         if isinstance(name, Integral) and not isinstance(name, bool):
@@ -141,16 +157,13 @@ def check_image_spec(image_spec: ImageSpec, stride: object) -> None:
         raise ValueError(f"image_spec.padding must be an int from 0 to {image_spec.size}, got {image_spec.padding!r}")
 
 
-MODEL_CLASSES = {"dit": "DiTTransformer2DModel", "unet": "UNet2DConditionModel"}
-
-
 def load_labelled(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> LabelledDenoiser:
     """Load a bundled model from its folder: safetensors and JSON only, nothing is unpickled or downloaded."""
     if (folder / "model" / "config.json").is_file():
         check_sizes(read_json(folder / "model" / "config.json"), folder / "model" / "config.json")
     try:
         config = read_json(folder / CONFIG)
-        model_class = getattr(diffusers, MODEL_CLASSES[config["family"]])
+        model_class = getattr(diffusers, MODEL_CLASSES[config["family"]][0])
         model = model_class.from_pretrained(folder / "model", torch_dtype=dtype, local_files_only=True)
         prompts = load_file(folder / PROMPTS)["prompts"].to(dtype) if (folder / PROMPTS).is_file() else None
         classes, image_spec, schedule = (

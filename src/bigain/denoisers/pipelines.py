@@ -10,22 +10,24 @@ import huggingface_hub
 import torch
 from safetensors import SafetensorError
 
-from bigain.denoisers import dit, pixart, stable_diffusion  # noqa: F401 - they register themselves
+from bigain.denoisers import dit, flux, pixart, qwen, sd3, stable_diffusion  # noqa: F401 - they register themselves
 from bigain.denoisers.pipeline import PIPELINES, PipelineDenoiser, check_parts
 from bigain.models.configs import check_sizes, read_json
 
 INDEX = "model_index.json"
 
 
-def from_pipeline(pipeline: Any) -> PipelineDenoiser:
-    """The denoiser of a loaded pipeline."""
+def from_pipeline(pipeline: Any, image_size: int | None = None) -> PipelineDenoiser:
+    """The denoiser of a loaded pipeline, for its own image size or another one in pixels."""
     found = next((PIPELINES[cls.__name__] for cls in type(pipeline).__mro__ if cls.__name__ in PIPELINES), None)
     if found is None:
         raise TypeError(unsupported(type(pipeline).__name__))
-    return found(pipeline)
+    return found(pipeline, image_size)
 
 
-def load_pipeline(place: Path | str, dtype: torch.dtype, device: str) -> PipelineDenoiser:
+def load_pipeline(
+    place: Path | str, dtype: torch.dtype, device: str, image_size: int | None = None
+) -> PipelineDenoiser:
     """Load a pipeline from its folder or by Hub model ID; pickled weights and custom code are never read."""
     folder = place if isinstance(place, Path) else fetch(place)
     index = read_index(folder)
@@ -34,12 +36,12 @@ def load_pipeline(place: Path | str, dtype: torch.dtype, device: str) -> Pipelin
         pipeline = diffusers.DiffusionPipeline.from_pretrained(
             folder, dtype=dtype, use_safetensors=True, local_files_only=True, **unneeded(index)
         )
-        check_weights(pipeline, PIPELINES[index["_class_name"]].models)
+        check_weights(pipeline, weighted(index))
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ValueError(
             f"{folder} is not a complete {index['_class_name']} ({one_line(error)}); download or save it again"
         ) from error
-    return from_pipeline(pipeline.to(device))
+    return from_pipeline(pipeline.to(device), image_size)
 
 
 def check_weights(pipeline: Any, parts: Sequence[str]) -> None:
@@ -89,10 +91,19 @@ def listed_parts(index: dict[str, Any]) -> dict[str, Any]:
     return {name: value[0] for name, value in index.items() if isinstance(value, list) and len(value) == 2}
 
 
+def weighted(index: dict[str, Any]) -> tuple[str, ...]:
+    """Parts with weights: those that are needed, and optional ones that the pipeline has."""
+    family, parts = PIPELINES[index["_class_name"]], listed_parts(index)
+    return family.models + tuple(name for name in family.optional_models if parts.get(name))
+
+
 def unneeded(index: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that leave out parts that are not needed, such as the safety checker."""
-    family = PIPELINES[index["_class_name"]]
-    found: dict[str, Any] = {name: None for name in listed_parts(index) if name not in family.models + family.others}
+    """Arguments that leave out parts that are not needed, such as the safety checker, or not there."""
+    family, parts = PIPELINES[index["_class_name"]], listed_parts(index)
+    optional = family.optional_models + family.optional_others
+    absent = [name for name in optional if not parts.get(name)]
+    left_out = [name for name in parts if name not in family.models + family.others + optional]
+    found: dict[str, Any] = dict.fromkeys(left_out + absent)
     return found | ({"requires_safety_checker": False} if "safety_checker" in found else {})
 
 
@@ -104,7 +115,7 @@ def check_files(folder: Path, index: dict[str, Any]) -> None:
     for file in sorted(folder.glob("*/*config.json")):
         if file.parent.name in (*family.models[:1], "vae", "scheduler"):
             check_sizes(read_json(file), file)
-    for part in family.models:
+    for part in weighted(index):
         if not any((folder / part).glob("*.safetensors")):
             pickled = ", ".join(path.name for path in sorted((folder / part).glob("*.bin")))
             came = f"only pickled weights ({pickled}), which can run code when loaded" if pickled else "no weights"
@@ -115,4 +126,4 @@ def check_files(folder: Path, index: dict[str, Any]) -> None:
 
 
 def unsupported(name: object) -> str:
-    return f"{name} is not supported. Supported: {', '.join(PIPELINES)}"
+    return f"{name} is not supported. Supported: {', '.join(sorted(PIPELINES))}"

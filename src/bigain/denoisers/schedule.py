@@ -13,6 +13,7 @@ from bigain.models.configs import check_sizes
 from bigain.registry import miss
 
 BETAS = ("linear", "scaled_linear", "squaredcos_cap_v2")
+FLOW_SCHEDULER = "flow-euler"  # the usual scheduler of flow models
 PREDICTIONS = ("epsilon", "v_prediction", "sample", "flow")
 
 
@@ -44,7 +45,7 @@ class Schedule:
     def from_config(cls, config: Mapping[str, Any]) -> "Schedule":
         """From the configuration of a diffusers scheduler."""
         name, steps = config.get("_class_name", "the scheduler"), config.get("num_train_timesteps", NUM_TRAIN_TIMESTEPS)
-        if "FlowMatch" in name:
+        if "FlowMatch" in name or config.get("prediction_type") == "flow_prediction":
             return cls("flow", prediction_type="flow", num_train_timesteps=steps, settings=config)
         if config.get("trained_betas") is not None or config.get("rescale_betas_zero_snr"):
             raise ValueError(f"{name} has trained_betas or rescale_betas_zero_snr, which are not supported")
@@ -76,6 +77,12 @@ class Schedule:
         """x_t in float32: (B, ...), (B, ...), (B,) -> (B, ...)."""
         signal, spread = self._at(t, latents)
         return signal * latents.float() + spread * noise.float()
+
+    def target(self, latents: Tensor, noise: Tensor) -> Tensor:
+        """What a network learns to predict: the noise, or the velocity of a flow: (B, ...), (B, ...) -> (B, ...)."""
+        if self.prediction_type not in ("epsilon", "flow"):
+            raise ValueError(f"training needs prediction_type epsilon or flow, got {self.prediction_type!r}")
+        return noise - latents if self.prediction_type == "flow" else noise
 
     def noise_from(self, output: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
         """The noise implied by a network's output, in float32: (B, ...) -> (B, ...)."""

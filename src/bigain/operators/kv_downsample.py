@@ -18,7 +18,8 @@ from bigain.tokens.plans import Identity, Pooled
 class KVDownsample:
     """IE-KVD: keys and values from a `factor` times coarser grid, alpha · nearest + (1 − alpha) · average (eq. 8).
 
-    A pair (start, end) is the linear schedule over t of each sample: `start` at t = 999, `end` at t = 0.
+    A pair (start, end) is the linear schedule over t of each sample: `start` at t = 999, where there is most noise (and
+    at t = 1000, which flow models have), `end` at t = 0.
     """
 
     data_dependent: ClassVar[bool] = False
@@ -42,7 +43,7 @@ class KVDownsample:
         if call.t is None:
             raise ValueError(f"alpha={self.alpha} is a schedule over t, but the model was called without a timestep")
         start, end = self.alpha
-        share = call.t.float() / (NUM_TRAIN_TIMESTEPS - 1)
+        share = (call.t.float() / (NUM_TRAIN_TIMESTEPS - 1)).clamp_max(1)
         return pool(call.grid, self.factor, (start * share + end * (1 - share)).view(-1, 1, 1))
 
 

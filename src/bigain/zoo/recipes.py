@@ -10,7 +10,7 @@ class Recipe:
 
     name: str
     data: str
-    family: str  # "dit" or "unet", see denoisers/labelled.py
+    family: str  # "dit", "unet" or "mmdit", see denoisers/labelled.py
     architecture: dict[str, Any]
     schedule: dict[str, Any]
     samples: int
@@ -32,6 +32,7 @@ class Recipe:
 
 
 LINEAR = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02}
+FLOW = {"beta_schedule": "flow", "prediction_type": "flow"}
 SCALED_LINEAR = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}
 
 
@@ -97,6 +98,29 @@ RECIPES: dict[str, Recipe] = {
             prompt_tokens=4,
             muon=6e-3,
             decay=0.375,
+        ),
+        Recipe(
+            name="fashion-mmdit",
+            data="fashion-mnist",
+            family="mmdit",
+            architecture={
+                "sample_size": 16,
+                "patch_size": 1,
+                "in_channels": 4,
+                "out_channels": 4,
+                "num_layers": 6,
+                "num_attention_heads": 4,
+                "attention_head_dim": 16,
+                "joint_attention_dim": 64,
+                "caption_projection_dim": 64,
+                "pooled_projection_dim": 64,
+                "pos_embed_max_size": 16,
+                "qk_norm": "rms_norm",
+            },
+            schedule=FLOW,
+            samples=240_000,
+            prompt_tokens=4,
+            muon=6e-3,
         ),
     )
 }

@@ -16,6 +16,7 @@ from bigain.denoisers.schedule import Schedule
 from bigain.zoo.muon import Muon
 from bigain.zoo.recipes import Recipe
 
+OUTER = ("model.conv_in", "model.conv_out", "model.pos_embed", "model.proj_out")  # between latents and tokens
 VALIDATION = 512  # held-out pairs of (image, t, noise), the same in every run
 
 
@@ -83,7 +84,7 @@ def make_optimisers(recipe: Recipe, network: LabelledModel) -> list[torch.optim.
     free: list[nn.Parameter] = []
     for name, parameter in network.named_parameters():
         matrix = parameter.ndim >= 2 and "embedding_table" not in name and name != "prompts"
-        outer = "conv_in" in name or "conv_out" in name
+        outer = name.startswith(OUTER)
         (inner if matrix and recipe.muon and not outer else decayed if matrix else free).append(parameter)
     groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}]
     optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.99))]
@@ -94,11 +95,11 @@ def make_optimisers(recipe: Recipe, network: LabelledModel) -> list[torch.optim.
     return optimisers
 
 
-def noise_loss(
+def denoising_loss(
     network: Callable[..., Tensor], schedule: Schedule, latents: Tensor, labels: Tensor, t: Tensor, noise: Tensor
 ) -> Tensor:
-    """Mean squared error of the predicted noise."""
-    return F.mse_loss(network(schedule.add_noise(latents, noise, t), t, labels), noise)
+    """Mean squared error of the predicted noise or velocity."""
+    return F.mse_loss(network(schedule.add_noise(latents, noise, t), t, labels), schedule.target(latents, noise))
 
 
 def batch_rows(recipe: Recipe, count: int, step: int) -> Tensor:
@@ -124,7 +125,7 @@ def train_step(run: Run, schedule: Schedule, latents: Tensor, labels: Tensor) ->
     noise = torch.randn((recipe.batch, *latents.shape[1:]), generator=generator)
     chosen = torch.where(dropped, run.network.classes, labels[rows])
 
-    loss = noise_loss(run.network, schedule, latents[rows], chosen, t.long(), noise)
+    loss = denoising_loss(run.network, schedule, latents[rows], chosen, t.long(), noise)
     run.network.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(run.network.parameters(), 1.0)
@@ -153,7 +154,7 @@ def validation_loss(run: Run, schedule: Schedule, latents: Tensor, labels: Tenso
 
     with averaged(run):
         parts = [
-            noise_loss(run.network, schedule, latents[i], labels[i], t[i], noise[i]).item()
+            denoising_loss(run.network, schedule, latents[i], labels[i], t[i], noise[i]).item()
             for i in torch.arange(len(latents)).split(64)
         ]
     return sum(parts) / len(parts)
