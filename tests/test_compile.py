@@ -9,6 +9,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
+from peft import LoraConfig
 
 import bigain
 from bigain.models.rows import RowGroups, same_input
@@ -29,7 +30,17 @@ UNET = {
     "attention_head_dim": 1,
 }
 DIT = {"sample_size": 8, "num_layers": 1, "num_attention_heads": 1, "attention_head_dim": 8}
-CHANGES = {"sd": UNET, "dit": DIT}
+CHANGES = {
+    "sd": UNET,
+    "dit": DIT,
+    "sd3": {"num_layers": 1, "dual_attention_layers": ()},
+    "flux": {"num_layers": 1, "num_single_layers": 1},
+    "chroma": {"num_layers": 1, "num_single_layers": 1},
+    "flux2": {"num_layers": 1, "num_single_layers": 1},
+    "qwen": {"num_layers": 1},
+    "aura": {"num_mmdit_layers": 1, "num_single_dit_layers": 1},
+    "hunyuan": {"num_layers": 2},
+}
 TWO_BLOCKS = {"sd": {"transformer_layers_per_block": 2}, "dit": {"num_layers": 2}}
 
 
@@ -163,6 +174,9 @@ def test_matching_compiles_where_there_are_several_blocks(match):
         ("sd", "gated_merge(ratio=0.6, weighted=True)", {}),
         ("dit", "tome(ratio=0.6)", {}),
         ("dit", "gated_merge(ratio=0.6)", {"groups": 2, "correct": True}),
+        ("sd3", "avg_pool(factor=2)", {}),
+        ("flux", "block_merge(ratio=0.6)", {}),
+        ("qwen", "kv_downsample(factor=2)", {}),
     ],
 )
 def test_a_whole_model_with_inductor(name, operator, options):
@@ -188,26 +202,37 @@ GRAPHS = [
     ("dit", "sito(ratio=0.6)", {"reuse": "stage"}),
     ("dit", "avg_pool(factor=2)", {}),
     ("dit", "kv_select(keep=0.4)", {"groups": "cfg"}),
+    ("sd3", "gated_merge(ratio=0.6, weighted=True)", {}),
+    ("flux", "gated_merge(ratio=0.6)", {}),
+    ("flux", "kv_select(keep=0.4)", {"groups": 2, "correct": True}),
+    ("chroma", "kv_downsample(factor=2, alpha=(0.8, 1.2))", {"reuse": "stage"}),
+    ("flux2", "gated_merge(ratio=0.6)", {"groups": "cfg"}),
+    ("qwen", "gated_merge(ratio=0.6, weighted=True)", {}),
+    ("aura", "gated_merge(ratio=0.6)", {"where": "index=(0, 1), module=('self', 'mlp')"}),
+    ("hunyuan", "gated_merge(ratio=0.6)", {"where": "module=('self', 'cross')"}),
 ]
-SIZES = {"sd": (14, 18), "dit": (8, 8)}
+SIZES = {"sd": (14, 18), "dit": (8, 8), "sd3": (8, 12)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "operator", "options"), GRAPHS)
+@pytest.mark.filterwarnings("ignore:correct=True costs more")
 def test_one_graph_equal_to_eager_for_all_time_steps(name, operator, options):
-    changes = TWO_BLOCKS[name] if "reuse" in options else {}
-    assert_one_graph(name, build(name, **changes), operator, options, "aot_eager")
+    changes = TWO_BLOCKS.get(name, {}) if "reuse" in options else {}
+    backend = "aot_eager" if name in ("sd", "dit", "flux") else "eager"
+    assert_one_graph(name, build(name, **changes), operator, options, backend)
 
 
 def assert_one_graph(name, model, operator, options, backend):
-    dense = at(name, model, 10, SIZES[name])
+    size = SIZES.get(name, (8, 12))
+    dense = at(name, model, 10, size)
     with bigain.compress(model, operator, **options) as handle:
-        expected = [at(name, model, t, SIZES[name]) for t in (10, 500, 900)]
+        expected = [at(name, model, t, size) for t in (10, 500, 900)]
         handle.reset()
         compiled = torch.compile(model, fullgraph=True, backend=backend)
-        found = [at(name, compiled, 10, SIZES[name])]
+        found = [at(name, compiled, 10, size)]
         with torch._dynamo.config.patch(error_on_recompile=True):
-            found += [at(name, compiled, t, SIZES[name]) for t in (500, 900)]
+            found += [at(name, compiled, t, size) for t in (500, 900)]
     for a, b in zip(found, expected, strict=True):
         close(a, b)
         assert not torch.allclose(a, dense, atol=1e-4)
@@ -377,3 +402,82 @@ def check_regional(operator, options, graphs, shared=False, changes=SHALLOW):
         assert len(made) == graphs
     close(passes(model, inputs)[0], dense)
     assert len(made) == graphs + 2
+
+
+# compressed in part, so that blocks without compression come by, too; weighted keys need every kind of hook
+BESIDE_TEXT = [
+    ("sd3", {"dual_attention_layers": ()}, (({"num_layers": 4}, (0, 1)), ({"num_layers": 7}, (0, 1, 2, 3, 4)))),
+    (
+        "flux",
+        {},
+        (
+            ({"num_layers": 3, "num_single_layers": 3}, (0, 1, 3, 4)),
+            ({"num_layers": 5, "num_single_layers": 5}, (0, 1, 2, 5, 6, 7)),
+        ),
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "changes", "depths"), BESIDE_TEXT)
+def test_the_number_of_graphs_does_not_grow_with_blocks_beside_text(name, changes, depths):
+    shallow, deep = (graphs_of_blocks(name, changes | depth, index) for depth, index in depths)
+    assert shallow == deep
+
+
+def graphs_of_blocks(name, changes, index):
+    """How many graphs the blocks take when each is compiled on its own, as `compile_repeated_blocks` does."""
+    torch.compiler.reset()
+    model, inputs, made = BACKBONES[name].build(**changes), BACKBONES[name].inputs(size=(8, 8)), []
+
+    def backend(graph, _):
+        made.append(graph)
+        return graph.forward
+
+    with bigain.compress(model, "gated_merge(ratio=0.5, weighted=True)", where=bigain.Where(index=index)) as handle:
+        expected = passes(model, inputs)
+        handle.reset()
+        for part in ("transformer_blocks", "single_transformer_blocks"):
+            for block in getattr(model, part, ()):  # SD 3 does not say which of its blocks are repeated
+                block.compile(fullgraph=True, backend=backend)
+        for found, eager in zip(passes(model, inputs), expected, strict=True):
+            close(found, eager)
+    return len(made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["flux", "qwen"])
+@torch.no_grad()
+def test_another_aspect_ratio_of_as_many_tokens_is_not_taken_for_the_first(name):
+    """The shapes are the same, so that nothing but the positions tells them apart."""
+    backbone, model = BACKBONES[name], build(name)
+    wide, tall = (backbone.inputs(size=size) for size in ((8, 12), (12, 8)))
+    with bigain.compress(model, "kv_downsample(factor=2)"):
+        expected = [call(model, inputs) for inputs in (wide, tall)]
+        assert not torch.allclose(*expected, atol=1e-3)
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        close(call(compiled, wide), expected[0])
+        if name == "flux":
+            with pytest.raises(RuntimeError, match="img_ids of another shape than the model was compiled for"):
+                call(compiled, tall)
+            close(call(compiled, backbone.inputs(size=(8, 12))), expected[0])
+        else:  # shapes are numbers, which Dynamo guards on
+            close(call(compiled, tall), expected[1])
+        close(call(model, tall), expected[1])
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_projections_that_an_adapter_wrapped_are_found_before_compiling():
+    model, inputs = build("flux"), BACKBONES["flux"].inputs(size=(8, 8))
+    with bigain.compress(model, "kv_downsample(factor=2)"):
+        torch.manual_seed(5)
+        model.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_k"], init_lora_weights=False))
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        with pytest.raises(
+            RuntimeError, match=r"was replaced after compress, .* run the model once before it is compiled"
+        ):
+            call(compiled, inputs)
+        torch.compiler.reset()
+        expected = call(model, inputs)
+        close(call(torch.compile(model, fullgraph=True, backend="eager"), inputs), expected)

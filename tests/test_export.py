@@ -60,7 +60,7 @@ def test_the_batch_stays_dynamic(option):
 
 
 @quiet
-@pytest.mark.parametrize("name", ["sd", "dit"])
+@pytest.mark.parametrize("name", ["sd", "dit", "sd3"])
 def test_a_forward_replaced_by_the_exported_program(name):
     model = BACKBONES[name].build(**CHANGES[name])
     found = inputs(name, 4)

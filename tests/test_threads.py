@@ -15,6 +15,7 @@ from helpers.models import BACKBONES, run, traces
 SMALL = {
     "sd": {"sample_size": 8, "layers_per_block": 1},
     "dit": {"sample_size": 8, "num_layers": 4},
+    "flux": {"num_layers": 2, "num_single_layers": 2},
 }
 MERGE = "gated_merge(ratio=0.6)"
 
@@ -53,6 +54,7 @@ def attach_until(stop, model, operators):
         ("sd", [("todo(factor=2)", None)]),
         ("sd", [(MERGE, "part='down'"), ("kv_downsample(factor=2)", "part='up'")]),
         ("dit", [(MERGE, "module='mlp', index=(0, 1)"), (MERGE, "index=(2, 3)")]),
+        ("flux", [(MERGE, "part='double', index=(0, 1)"), ("kv_downsample(factor=2)", "part='single', index=(2, 3)")]),
     ],
 )
 def test_passes_in_two_threads_are_pure(name, operators, often):

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import bigain
+from helpers.making import FOR_ALL_ROWS
 from helpers.models import BACKBONES, EXAMPLES, call, distance, run
-from helpers.pairs import KINDS, pairs_of
+from helpers.pairs import KINDS, TAKES_KEYS, pairs_of
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +16,8 @@ SCHEDULE = "kv_downsample(factor=2, alpha=(0.8, 1.2))"
 def row(inputs, i):
     """One row of a batch of inputs."""
     args = tuple(part[i : i + 1] if isinstance(part, torch.Tensor) else part for part in inputs.args)
-    kwargs = {name: one_row(part, i) for name, part in inputs.kwargs.items()}
+    own = {name: one_row(part, i) for name, part in inputs.kwargs.items() if name not in FOR_ALL_ROWS}
+    kwargs = inputs.kwargs | own
     return inputs._replace(args=args, kwargs=kwargs)
 
 
@@ -67,11 +69,14 @@ def test_rows_of_a_batch_are_independent(backbone, model, operator):
 def test_mixed_time_steps_of_a_schedule(backbone, model):
     mixed = torch.tensor([10, 900])
     inputs = backbone.inputs(batch=2, t=mixed)
-    with bigain.compress(model, SCHEDULE), torch.no_grad():
+    with bigain.compress(model, SCHEDULE, where=TAKES_KEYS.get(backbone.name)), torch.no_grad():
         together = call(model, inputs)
         for i in range(2):
             torch.testing.assert_close(call(model, row(inputs, i)), together[i : i + 1], atol=1e-5, rtol=1e-4)
-    with bigain.compress(model, "kv_downsample(factor=2, alpha=1.0)"), torch.no_grad():
+    with (
+        bigain.compress(model, "kv_downsample(factor=2, alpha=1.0)", where=TAKES_KEYS.get(backbone.name)),
+        torch.no_grad(),
+    ):
         assert not torch.allclose(call(model, inputs), together, atol=1e-5)
 
 
@@ -79,9 +84,9 @@ def test_mixed_time_steps_of_a_schedule(backbone, model):
 def test_a_schedule_is_its_value_at_t(backbone, model, t):
     alpha = 0.8 * t / 999 + 1.2 * (1 - t / 999)
     inputs = backbone.inputs(batch=2, t=torch.tensor([t, t]))
-    with bigain.compress(model, SCHEDULE), torch.no_grad():
+    with bigain.compress(model, SCHEDULE, where=TAKES_KEYS.get(backbone.name)), torch.no_grad():
         scheduled = call(model, inputs)
-    with bigain.compress(model, bigain.KVDownsample(2, alpha)), torch.no_grad():
+    with bigain.compress(model, bigain.KVDownsample(2, alpha), where=TAKES_KEYS.get(backbone.name)), torch.no_grad():
         torch.testing.assert_close(call(model, inputs), scheduled, atol=1e-5, rtol=1e-4)
 
 
@@ -90,7 +95,7 @@ def test_a_schedule_is_its_value_at_t(backbone, model, t):
 def test_one_time_step_for_all_rows(name, t):
     backbone = BACKBONES[name]
     model = backbone.build()
-    with bigain.compress(model, SCHEDULE):
+    with bigain.compress(model, SCHEDULE, where=TAKES_KEYS.get(backbone.name)):
         each = run(backbone, model, t=torch.tensor([700, 700]))
         torch.testing.assert_close(run(backbone, model, t=t), each, atol=1e-5, rtol=1e-4)
 
@@ -112,6 +117,21 @@ def test_odd_grids(name, odd):
     assert_grid(name, odd, (33, 47))
 
 
+JOINT_GRIDS = [
+    ("sd3", "gated_merge(ratio=0.6)", (16, 24)),
+    ("flux", "kv_downsample(factor=2)", (12, 20)),
+    ("flux", "gated_merge(ratio=0.6)", (18, 22)),
+    ("qwen", "tome(ratio=0.6)", (18, 10)),
+    ("aura", "kv_downsample(factor=2)", (18, 22)),
+    ("hunyuan", "kv_downsample(factor=2)", (18, 26)),
+]
+
+
+@pytest.mark.parametrize(("name", "spec", "size"), JOINT_GRIDS)
+def test_grids_beside_text(name, spec, size):
+    assert_grid(name, spec, size)
+
+
 def assert_grid(name, operator, size):
     backbone = BACKBONES[name]
     model = backbone.build()
@@ -119,7 +139,7 @@ def assert_grid(name, operator, size):
     with bigain.compress(model, operator) as handle:
         compressed = run(backbone, model, batch=1, size=size)
         status = handle.status()
-    side = {"sdxl": 2, "pixart": 2}.get(name, 1)
+    side = 1 if name in ("sd", "controlnet") else 2
     rounded = [-(-n // side) if name == "sdxl" else n // side for n in size]
     assert compressed.shape == dense.shape
     assert not torch.allclose(compressed, dense, atol=1e-5)
@@ -138,9 +158,9 @@ def test_larger_square_latents(backbone, model):
 
 def test_merged_sizes_weigh_the_keys(backbone, model):
     for merge in ("gated_merge", "block_merge", "tome", "sito"):
-        with bigain.compress(model, f"{merge}(ratio=0.6)"):
+        with bigain.compress(model, f"{merge}(ratio=0.6)", where=TAKES_KEYS.get(backbone.name)):
             plain = run(backbone, model)
-        with bigain.compress(model, f"{merge}(ratio=0.6, weighted=True)"):
+        with bigain.compress(model, f"{merge}(ratio=0.6, weighted=True)", where=TAKES_KEYS.get(backbone.name)):
             weighted = run(backbone, model)
         assert torch.isfinite(weighted).all()
         assert not torch.allclose(plain, weighted, atol=1e-6)

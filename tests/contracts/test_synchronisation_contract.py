@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import bigain
-from helpers.models import run
+from helpers.models import BACKBONES, call, run
 
 ASKING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "unique", "bincount", "item")
 
@@ -36,6 +37,44 @@ def test_a_compressed_pass_asks_nothing(backbone, operator):
 def test_questions_are_noticed(ask):
     with NoQuestions(), pytest.raises(AssertionError, match="waits for the device"):
         ask(torch.arange(4.0))
+
+
+class Reading(TorchFunctionMode):
+    """Counts how often a tensor is read as numbers at once, which dispatch does not see on a CPU."""
+
+    times = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.times += getattr(func, "__name__", "") in ("tolist", "numpy")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["flux", "chroma", "flux2"])
+@torch.no_grad()
+def test_positions_are_read_once(name):
+    """Pipelines pass the same positions at each step; positions that were changed are read again."""
+    backbone = BACKBONES[name]
+    model, inputs = backbone.build(), backbone.inputs()
+    with bigain.compress(model, "gated_merge(ratio=0.6)"):
+        with Reading() as first:
+            call(model, inputs)
+        with Reading() as later:
+            call(model, inputs)
+            call(model, inputs)
+        inputs.kwargs["img_ids"].add_(0)
+        with Reading() as changed:
+            call(model, inputs)
+    assert (first.times, later.times, changed.times) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("name", ["flux", "qwen"])
+def test_positions_made_in_inference_mode_are_read_too(name):
+    backbone = BACKBONES[name]
+    model = backbone.build()
+    with bigain.compress(model, "gated_merge(ratio=0.6)"):
+        expected = run(backbone, model)
+        with torch.inference_mode():
+            assert torch.equal(call(model, backbone.inputs()), expected)
 
 
 def test_constants_are_not_made_again(backbone, operator):

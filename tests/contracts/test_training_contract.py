@@ -4,12 +4,12 @@ import pytest
 import torch
 
 import bigain
-from helpers.models import call
+from helpers.models import BACKBONES, call
 from helpers.pairs import ONE_OF_EACH_CLASS
 
 pytestmark = pytest.mark.slow
 
-NAMES = ONE_OF_EACH_CLASS
+NAMES = (*ONE_OF_EACH_CLASS, "sd3", "flux", "flux2", "qwen")
 
 
 def gradients(model, handle, *batches):
@@ -48,6 +48,20 @@ def assert_checkpointing_changes_nothing(backbone, operator, **options):
         model.enable_gradient_checkpointing()
         assert_same(gradients(model, handle, backbone.inputs()), expected)
         assert_same(gradients(model, handle, *sizes(backbone)), expected_two)
+
+
+@pytest.mark.parametrize("name", ["chroma", "aura"])
+def test_models_that_hand_nothing_on_under_checkpointing_say_so(name):
+    backbone = BACKBONES[name]
+    model = backbone.build().train()
+    model.enable_gradient_checkpointing()
+    with bigain.compress(model, "gated_merge(ratio=0.6)") as handle:
+        with pytest.raises(RuntimeError, match=r"call disable_gradient_checkpointing\(\) while it is compressed"):
+            call(model, backbone.inputs())
+        with torch.no_grad():
+            call(model, backbone.inputs())
+        model.disable_gradient_checkpointing()
+        assert gradients(model, handle, backbone.inputs())
 
 
 def test_gradients_reach_what_a_dense_model_reaches(backbone, operator):

@@ -189,12 +189,7 @@ def test_guidance_is_an_input_of_a_distilled_network(shelf: Shelf) -> None:
         generate(shelf.get("flux-schnell"), PROMPTS, Sampling(1, 0.0))
 
 
-META = pytest.mark.xfail(
-    raises=NotImplementedError, strict=True, reason="its positions are no buffers, and stay on meta"
-)
-
-
-@pytest.mark.parametrize("name", [*JOINT[:-1], pytest.param("qwen-image", marks=META)])
+@pytest.mark.parametrize("name", JOINT)
 def test_shared_weights(name: str, shelf: Shelf) -> None:
     denoiser = shelf.get(name)
     noisy, t, condition = noise(1, 4, 16, 16, seed=4), torch.tensor([500]), denoiser.conditions(PROMPTS[:1])

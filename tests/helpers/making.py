@@ -1,5 +1,6 @@
 """What tiny test models are made of: seeded weights and inputs."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 
 TEXT_TOKENS = 7
 TEXT_WIDTH = 32
+IDS = ("img_ids", "txt_ids")
+FOR_ALL_ROWS = (*IDS, "image_rotary_emb")
 
 
 class Inputs(NamedTuple):
@@ -36,12 +39,16 @@ class Backbone(NamedTuple):
     def build(self, seed: int = 0, **changes: Any) -> Any:
         """A model in eval mode, every weight of it random."""
         torch.manual_seed(seed)
-        model = self.model(**(self.config | changes))
-        return awake(model).eval()
+        return awake(self._made(changes)).eval()
 
     def on_meta(self) -> Any:
         with torch.device("meta"):
-            return self.model(**self.config).eval()
+            return self._made({}).eval()
+
+    def _made(self, changes: dict[str, Any]) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`FluxPosEmbed` is deprecated")  # diffusers' Chroma uses it itself
+            return self.model(**(self.config | changes))
 
 
 def awake(model: nn.Module) -> nn.Module:
@@ -57,13 +64,16 @@ def noise(*shape: int, seed: int) -> Tensor:
 
 
 def move(inputs: Any, place: Any) -> Any:
-    """The same inputs on another device, or with floating-point tensors of another dtype."""
+    """The same inputs on another device, or with floating-point tensors of another dtype.
+
+    Positions are read, so that they have numbers also where a model has none.
+    """
     if isinstance(inputs, Inputs):
         return Inputs(*(move(part, place) for part in inputs))
     if isinstance(inputs, tuple):
         return tuple(move(part, place) for part in inputs)
     if isinstance(inputs, dict):
-        return {name: move(part, place) for name, part in inputs.items()}
+        return {name: part if name in IDS and place == "meta" else move(part, place) for name, part in inputs.items()}
     if not isinstance(inputs, Tensor) or (isinstance(place, torch.dtype) and not inputs.is_floating_point()):
         return inputs
     return inputs.to(place)

@@ -22,6 +22,7 @@ PAIRS = {
     "hunyuan": ("gated_merge", "kv_downsample"),
 }
 ONE_OF_EACH_CLASS = ("sd", "dit", "pixart")  # these alone have every operator, too
+TAKES_KEYS = {"flux2": "part='double'"}  # sites that key-value operators and weights can act on, if not all can
 KINDS = ("gated_merge", "sito", "kv_downsample", "kv_select")  # one for each kind of plan
 
 

@@ -13,6 +13,7 @@ from bigain.cli.options import (
     Correct,
     Device,
     Groups,
+    ImageSize,
     Model,
     Operator,
     Prompts,
@@ -38,6 +39,7 @@ def classify(
     ctx: typer.Context,
     images: Annotated[list[str], typer.Argument(metavar="IMAGES", help="Image files, folders and globs.")],
     model: Model = "fashion-unet",
+    image_size: ImageSize = None,
     classes: Classes = None,
     prompts: Prompts = "{}",
     operator: Operator = None,
@@ -118,7 +120,8 @@ def classify(
     from bigain.data.images import find_images
 
     compression = CompressionOptions(operator, where, reuse, groups, correct)
-    request = ClassifyRequest(model, classes, prompts, compression, policy, timesteps, seed, device, final_operator)
+    decision = (policy, timesteps, seed, device, final_operator, image_size)
+    request = ClassifyRequest(model, classes, prompts, compression, *decision)
     output = Output(file, resume, as_json, top)
     output.check()
     found = find_images(images)

@@ -13,6 +13,7 @@ from bigain.cli.options import (
     Classes,
     Device,
     Groups,
+    ImageSize,
     Model,
     Operator,
     Reuse,
@@ -32,6 +33,7 @@ from bigain.cli.options import (
 )
 def generate(
     model: Model = "fashion-unet",
+    image_size: ImageSize = None,
     prompt: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Prompt or class; repeatable.")] = None,
     classes: Classes = None,
     prompts_file: Annotated[
@@ -57,7 +59,8 @@ def generate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="ddim, euler, dpm++ or any diffusers scheduler class. Default: the paper's choice for the model.",
+            help="ddim, euler, dpm++ or any diffusers scheduler class; flow-euler, flow-heun or dpm++ for flow models. "
+            "Default: the usual one of the model.",
             rich_help_panel=SAMPLING,
         ),
     ] = None,
@@ -79,7 +82,7 @@ def generate(
     from bigain.commands.request import CompressionOptions, GenerateRequest
 
     compression = CompressionOptions(operator, where, reuse, groups)
-    request = GenerateRequest(model, tuple(prompt or ()), classes, prompts_file, count, compression, device)
+    request = GenerateRequest(model, tuple(prompt or ()), classes, prompts_file, count, compression, device, image_size)
     request.check()
     from bigain.commands.generate import generate_all
     from bigain.generation import Sampling

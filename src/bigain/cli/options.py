@@ -82,6 +82,10 @@ Architecture = Annotated[
 Latent = Annotated[
     str | None, typer.Option(metavar="HxW", help="Size of the latents, such as 96x96. Default: the model's own.")
 ]
+ImageSize = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Side of the images of a pipeline, in pixels. Default: the pipeline's own."),
+]
 Operator = Annotated[
     str | None,
     typer.Option(

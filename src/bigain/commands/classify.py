@@ -19,7 +19,9 @@ def classify_each(
     images: Sequence[Path], request: ClassifyRequest, unreadable: Callable[[str, str], None]
 ) -> Iterator[tuple[int, Result]]:
     """Yield (number, result) of readable images as they are decided; `unreadable` gets the others."""
-    denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
+    denoiser = load_denoiser(
+        request.model, device=request.device, dtype=best_dtype(request.device), image_size=request.image_size
+    )
     names = model_names(denoiser, given_names(request.classes))
     timesteps: Any = parse_timesteps(request.timesteps)
     final = share_weights(denoiser) if request.final_operator else None

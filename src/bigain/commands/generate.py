@@ -18,7 +18,9 @@ SHEET = "sheet.png"
 def generate_all(request: GenerateRequest, sampling: Sampling, folder: Path, console: Console) -> Path:
     """Write the images and a contact sheet; -> the path of the sheet."""
     request.check()
-    denoiser = load_denoiser(request.model, device=request.device, dtype=best_dtype(request.device))
+    denoiser = load_denoiser(
+        request.model, device=request.device, dtype=best_dtype(request.device), image_size=request.image_size
+    )
     names = model_names(denoiser, request.names())
     chosen = [names[i % len(names)] for i in range(request.count)]
     compressed = attached(denoiser, request.compression)

@@ -74,6 +74,7 @@ class ClassifyRequest:
     seed: int = 0
     device: str = "cpu"
     final_operator: str | None = None
+    image_size: int | None = None
 
     def check(self) -> None:
         """Raise for words that cannot be meant."""
@@ -117,6 +118,7 @@ class ClassifyRequest:
             "profile": None if isinstance(place, str) else file_hash(place / PROFILE),
             "seed": self.seed,
             "half": not self.device.startswith("cpu"),
+            **({"image_size": self.image_size} if self.image_size else {}),  # files from before it existed lack it
             **more,
         }
 
@@ -132,6 +134,7 @@ class GenerateRequest:
     count: int = 10
     compression: CompressionOptions = CompressionOptions()
     device: str = "cpu"
+    image_size: int | None = None
 
     def check(self) -> None:
         """Raise for words that cannot be meant."""

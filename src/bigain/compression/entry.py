@@ -86,6 +86,17 @@ def check_processor(name: str, attention: Any) -> None:
         )
 
 
+def check_cached(name: str, module: Any) -> None:
+    """Some caches of diffusers keep what a single module gave in earlier steps, in the place of its `forward`."""
+    hooks = getattr(module, "_diffusers_hook", None)
+    kept = [type(hook).__name__ for hook in hooks.hooks.values() if hook._is_stateful] if hooks is not None else []
+    if kept:
+        raise ValueError(
+            f"{name} keeps its outputs for later steps ({', '.join(kept)}), which merge other tokens; cache whole "
+            "blocks, as FirstBlockCacheConfig and MagCacheConfig do, or use a key-value operator without correct=True"
+        )
+
+
 def text_length(kwargs: dict[str, Any]) -> int:
     text = kwargs.get("encoder_hidden_states")
     text = text[0] if isinstance(text, tuple) else text  # an IP-Adapter adds its image tokens as a second part

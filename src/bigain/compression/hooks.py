@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bigain.compression.attachment import Attachment
 from bigain.compression.correction import Correction, group_means
-from bigain.compression.entry import Entry, Feed, after_text, enter_cross, enter_self, mean_text
+from bigain.compression.entry import Entry, Feed, after_text, check_cached, enter_cross, enter_self, mean_text
 from bigain.compression.joint import enter_joint, mean_arguments, part_hooks, text_first, with_means
 from bigain.models.costs import site_flops
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
@@ -113,6 +113,8 @@ class SiteHook:
             attachment.notify("begin", self, block, image, None)
         groups = attachment.row_groups(x, block.state)
         plain = {key: value for key, value in kwargs.items() if key != "hidden_states"}
+        if attachment.operator.reduces_queries or attachment.correct:
+            check_cached(self.site.name, module)
         joined, own, correction, dense = x, plain, None, None
         if attachment.correct and groups is not None:
             cell = block.state.next_cache(correction_of(attachment.key))
@@ -145,7 +147,7 @@ class SiteHook:
             merged = plan.queries(x[:, first:])
             return Entry(after_text(x, first, merged), kwargs, None, merged.shape[1], merged.shape[1], first)
         if site.stream is not None:
-            return enter_joint(site, module, plan, x, first, kwargs)
+            return enter_joint(self, module, plan, x, first, kwargs)
         return (enter_self if site.kind == "self" else enter_cross)(site.name, module, plan, x, kwargs)
 
     def _correction(
@@ -154,7 +156,8 @@ class SiteHook:
         """The correction of this call, and its input and arguments, with the mean rows where it is made now."""
         if cell.correction is not None:
             return Correction(groups, cell, None), x, kwargs
-        means, text = group_means(x, groups), dict[str, Tensor]()
+        means = group_means(x, groups)
+        text: dict[str, Tensor] = {}
         if self.site.kind == "cross":
             text = mean_text(self.site.name, kwargs, groups)
         elif self.site.kind == "self" and self.site.stream is not None:

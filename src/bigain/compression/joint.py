@@ -5,6 +5,7 @@ hooks of their own. A processor turns all rows by one table, but merged tokens o
 no table, and what comes out of norm_q and norm_k is turned here.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -34,30 +35,31 @@ def text_tokens(stream: Stream, first: int, kwargs: dict[str, Any]) -> int:
     return int(kwargs[TEXT].shape[1]) if stream.text == "apart" else first
 
 
-def enter_joint(site: Site, module: Any, plan: Plan, x: Tensor, first: int, kwargs: dict[str, Any]) -> Entry:
+def enter_joint(site_hook: Any, module: Any, plan: Plan, x: Tensor, first: int, kwargs: dict[str, Any]) -> Entry:
     """Merge the image tokens of (B, F + N, C), of which the first F are text, and gather what belongs to them.
 
     Weighted keys stand in the sequence as often as they have tokens. This is the same as a bias of the log of their
     number, and needs no mask, which not every processor takes.
     """
+    site: Site = site_hook.site
     stream: Any = site.stream
     image, cross = x[:, first:], site.kind == "cross"
-    merged, context, places = plan.queries(image), plan.context(image), plan.places()
+    merged, context, positions = plan.queries(image), plan.context(image), plan.positions
+    places = None
     if plan.key_bias(image) is not None and not cross:
-        context = plan.unmerge(merged)
-        places = Places(places.queries, plan.unmerge(places.queries[..., None])[..., 0])  # type: ignore[index]
+        context, places = plan.unmerge(merged), repeated(plan, x.device)
         positions = places.positions
-    else:
-        positions = plan.positions
     queries = after_text(x, first, merged)
     keys = queries if context is None else after_text(x, first, context)
     kwargs = dict(kwargs)
     if kwargs.get(MASK) is not None and not cross:
+        places = places or plan.places(kwargs[MASK].device)
         kwargs[MASK] = take_mask(kwargs[MASK], text_tokens(stream, first, kwargs), places)
     turns: dict[str, Rotation] = {}
     if stream.rotary is not None and kwargs.get(ROTARY) is not None:
         check_adapter(site.name, kwargs)
-        turned, words = stream.rotary(kwargs[ROTARY], 0 if cross else text_tokens(stream, first, kwargs))
+        tables = tuple(table.to(x.device) for table in kwargs[ROTARY])  # of positions that may lie on the CPU
+        turned, words = stream.rotary(tables, 0 if cross else text_tokens(stream, first, kwargs))
         turns = turns_of(stream, *positions(turned), words)
         turns = {"norm_q": turns["norm_q"]} if cross else turns
         kwargs[ROTARY] = None
@@ -65,11 +67,18 @@ def enter_joint(site: Site, module: Any, plan: Plan, x: Tensor, first: int, kwar
     if keys is not queries:
         check_projections(site.name, module)
         inputs = {"to_k": keys, "to_v": keys} if stream.hidden == "queries" else {"to_q": queries}
+        hook_parts(site_hook, module, inputs)
     hidden = queries if stream.hidden == "queries" or cross else keys
     text = text_tokens(stream, first, kwargs)
     if cross:
         text = int(kwargs[TEXT].shape[1])
     return Entry(hidden, kwargs, Feed(inputs, turns, stream.axis), merged.shape[1], keys.shape[1] - first, text)
+
+
+def repeated(plan: Plan, device: torch.device) -> Places:
+    """The places of the groups, and of keys that stand as often as their groups have tokens."""
+    groups: Any = plan.places(device).queries
+    return Places(groups, plan.unmerge(groups[..., None])[..., 0])
 
 
 def turns_of(stream: Stream, queries: Rotation, keys: Rotation, text: Rotation | None) -> dict[str, Rotation]:
@@ -87,7 +96,6 @@ def take_mask(mask: Tensor, text: int, places: Places) -> Tensor:
 
 def take_entries(mask: Tensor, text: int, image: Tensor) -> Tensor:
     """Entries of the text and of some image tokens along the last axis: (B, ..., F + N), (B, M) -> (B, ..., F + M)."""
-    image = image.to(mask.device)
     rows = max(mask.shape[0], image.shape[0])
     index = torch.cat([arange(text, mask.device).expand(image.shape[0], -1), image + text], 1)
     index = index.view(index.shape[0], *[1] * (mask.ndim - 2), -1)
@@ -166,6 +174,20 @@ class PartHook:
         if feed is None or self.name not in feed.turns:
             return None
         return rotate(output, feed.turns[self.name], feed.axis)
+
+
+def hook_parts(site_hook: Any, attention: Any, names: Collection[str]) -> None:
+    """Follow projections that an adapter has wrapped since; what they wrap gets the same tokens once more."""
+    for name in names:
+        part = getattr(attention, name)
+        if any(isinstance(getattr(hook, "__self__", None), PartHook) for hook in part._forward_pre_hooks.values()):
+            continue
+        if torch.compiler.is_compiling():
+            raise RuntimeError(
+                f"{site_hook.site.name}.{name} was replaced after compress, for example by an adapter; run the model "
+                "once before it is compiled, or compress it again"
+            )
+        PartHook(site_hook, name).attach(part)
 
 
 def part_hooks(site_hook: Any, site: Site, attention: Any) -> list[tuple[nn.Module, PartHook]]:

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from bigain.denoisers.base import Condition
 from bigain.denoisers.schedule import FLOW_SCHEDULER
 from bigain.denoisers.stable_diffusion import TextDenoiser
+from bigain.models.packed import positions
+from bigain.tokens.constants import constant
 
 
 class FlowDenoiser(TextDenoiser):
@@ -100,7 +102,7 @@ def dynamic_shift(settings: Mapping[str, Any], tokens: int) -> float:
     return low + (high - low) * (tokens - fewest) / (most - fewest)
 
 
+@constant
 def image_positions(height: int, width: int, device: torch.device) -> Tensor:
-    """Row and column of each token, behind a number that is 0: -> (H W, 3)."""
-    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-    return torch.stack([torch.zeros_like(rows), rows, columns], -1).flatten(0, 1).to(device, torch.float32)
+    """Row and column of each token, behind a number that is 0; the same tensor each time: () -> (H W, 3)."""
+    return positions(height, width).to(device)

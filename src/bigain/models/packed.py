@@ -29,8 +29,9 @@ def traced_grid(ids: Tensor, tokens: int, model: str) -> Grid:
 
 
 def read_grid(ids: Tensor, tokens: int, model: str) -> Grid:
+    version = None if ids.is_inference() else ids._version  # what changes unseen is read each time
     known = SEEN.get(id(ids))
-    if known is not None and known[0]() is ids and known[1] == ids._version:
+    if known is not None and known[0]() is ids and known[1] == version:
         return known[2]
     rows = ids.detach().long().tolist()
     first, last = rows[0], rows[-1]
@@ -43,7 +44,8 @@ def read_grid(ids: Tensor, tokens: int, model: str) -> Grid:
         )
     if len(SEEN) >= 64:
         SEEN.clear()
-    SEEN[id(ids)] = weakref.ref(ids), ids._version, grid
+    if version is not None:
+        SEEN[id(ids)] = weakref.ref(ids), version, grid
     return grid
 
 

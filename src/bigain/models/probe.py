@@ -9,6 +9,7 @@ gradient checkpointing.
 import inspect
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -183,7 +184,8 @@ class Probe:
             pass_index = self.count.clone()
             self.count.add_(1)
         state = ForwardState(t, pass_index, current_rows(), self.active)
-        carried = Carried(state, self.family.grid(model, argument), {})
+        grid = self.family.grid(model, argument) if state.active else None  # dense, a model takes what has no grid
+        carried = Carried(state, grid, {})
         name = self.family.carrier
         carrier = {VALUE: argument(name)} if self.family.wrapped else argument(name) or {}
         return put(name, {**carrier, KEY: carried}, args, kwargs, self.arguments)
@@ -260,8 +262,13 @@ def shares_inputs(model: nn.Module) -> bool:
 
 
 def takes_carrier(model: Any, carrier: str) -> bool:
-    """Whether `forward` takes the carrier; not if it was replaced, for example by an exported program."""
+    """Whether `forward` takes the carrier; not if it was replaced, for example by an exported program.
+
+    What is bound to the model itself hands all arguments on to its own forward, as cache-dit's does.
+    """
     replaced = vars(model).get("forward")
+    if isinstance(replaced, partial) and any(value is model for value in replaced.args):
+        return True
     return replaced is None or carrier in inspect.signature(replaced).parameters
 
 

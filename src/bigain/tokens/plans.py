@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bigain.tokens.constants import arange
+from bigain.tokens.constants import arange, constant
 from bigain.tokens.grid import Grid
 from bigain.tokens.precision import sum_dtype, widen
 from bigain.tokens.rotary import Rotation
@@ -25,7 +25,7 @@ class Plan(Protocol):
     def key_bias(self, x: Tensor) -> Tensor | None:
         """Bias added to the attention logits of each key: (B, N, C) -> (B, 1, M), or None."""
 
-    def places(self) -> "Places":
+    def places(self, device: torch.device) -> "Places":
         """Which tokens the queries and the keys stand for, in rotary positions and masks."""
 
     def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
@@ -59,7 +59,7 @@ class Identity(NamedTuple):
     def key_bias(self, x: Tensor) -> Tensor | None:
         return None
 
-    def places(self) -> Places:
+    def places(self, device: torch.device) -> Places:
         return Places(None, None)
 
     def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
@@ -99,13 +99,13 @@ class Assignment(NamedTuple):
     def key_bias(self, x: Tensor) -> Tensor | None:
         return self.size.to(sum_dtype(x.dtype)).log()[:, None].to(x.dtype) if self.weighted else None
 
-    def places(self) -> Places:
+    def places(self, device: torch.device) -> Places:
         """Each group stands where the token stands that the others were merged into."""
         kept = survivors(self.target, self.size.shape[1]) if self.keep is None else self.keep
         return Places(kept, kept)
 
     def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
-        return self.places().positions(rotation)
+        return self.places(rotation.cos.device).positions(rotation)
 
     def unmerge(self, y: Tensor) -> Tensor:
         return gather_tokens(y, self.group)
@@ -167,8 +167,8 @@ class Pooled(NamedTuple):
     def key_bias(self, x: Tensor) -> Tensor | None:
         return None
 
-    def places(self) -> Places:
-        return Places(None, nearest_tokens(self.grid, self.coarse))
+    def places(self, device: torch.device) -> Places:
+        return Places(None, nearest_tokens(self.grid, self.coarse, device))
 
     def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
         """Pooled keys stand at the centres of their cells."""
@@ -198,19 +198,21 @@ class Selected(NamedTuple):
     def key_bias(self, x: Tensor) -> Tensor | None:
         return None
 
-    def places(self) -> Places:
+    def places(self, device: torch.device) -> Places:
         return Places(None, self.tokens)
 
     def positions(self, rotation: Rotation) -> tuple[Rotation, Rotation]:
-        return self.places().positions(rotation)
+        return self.places(rotation.cos.device).positions(rotation)
 
     def unmerge(self, y: Tensor) -> Tensor:
         return y
 
 
-def nearest_tokens(grid: Grid, coarse: Grid) -> Tensor:
+@constant
+def nearest_tokens(grid: Grid, coarse: Grid, device: torch.device) -> Tensor:
     """The token in the middle of each cell, as in nearest-exact interpolation: () -> (1, h·w)."""
-    rows, columns = (torch.arange(coarse[axis]).add(0.5).mul(grid[axis] / coarse[axis]).long() for axis in range(2))
+    cells = (torch.arange(coarse[axis], device=device) for axis in range(2))
+    rows, columns = (cell.add(0.5).mul(grid[axis] / coarse[axis]).long() for axis, cell in enumerate(cells))
     return (rows[:, None] * grid.width + columns).view(1, -1)
 
 
