@@ -14,7 +14,12 @@ from bigain.data import load_data
 from bigain.denoisers.labelled import PROFILE
 from bigain.zoo.catalog import folder_of
 
-DATA = {"fashion-unet": "fashion-mnist", "fashion-dit": "fashion-mnist", "cifar-unet": "cifar-10"}
+DATA = {
+    "fashion-unet": "fashion-mnist",
+    "fashion-dit": "fashion-mnist",
+    "fashion-mmdit": "fashion-mnist",
+    "cifar-unet": "cifar-10",
+}
 COUNT, SEED = 400, 7
 
 

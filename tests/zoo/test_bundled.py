@@ -18,10 +18,15 @@ from bigain.zoo.features import CLASSES, load_features, predict
 
 pytestmark = pytest.mark.slow
 
-FASHION = ("fashion-dit", "fashion-unet")
+FASHION = ("fashion-dit", "fashion-mmdit", "fashion-unet")
 MODELS = (*FASHION, "cifar-unet")
 LIMIT = 5_000_000
-ASKED = {"fashion-dit": (0.85, 0.9), "fashion-unet": (0.85, 0.9), "cifar-unet": (0.45, 0.8)}  # accuracy, recognised
+ASKED = {  # accuracy, recognised
+    "fashion-dit": (0.85, 0.9),
+    "fashion-unet": (0.85, 0.9),
+    "fashion-mmdit": (0.8, 0.9),
+    "cifar-unet": (0.45, 0.8),
+}
 
 
 def test_what_there_is() -> None:

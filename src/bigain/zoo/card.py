@@ -93,10 +93,11 @@ def make_card(
 def card_text(card: dict[str, Any]) -> str:
     """The card as Markdown."""
     recipe, found = card["recipe"], card["accuracy"]
+    predicts = "velocity" if recipe["schedule"].get("prediction_type") == "flow" else "noise"
     lines = [
         f"# {card['name']}",
         "",
-        f"A {recipe['family']} noise predictor for {recipe['data']}, {card['parameters']:,} parameters, trained by "
+        f"{recipe['family']} on {recipe['data']}, predicts {predicts}, {card['parameters']:,} parameters, trained by "
         f"`bigain train {card['name']}` on {card['samples_seen']:,} samples in {card['seconds'] / 60:.0f} minutes of "
         f"processor time ({card['machine']}).",
         "",
