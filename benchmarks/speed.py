@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from bigain.bench.speed import Bench, measure
+from bigain.bench.runners import Bench
+from bigain.bench.speed import measure
 from bigain.bench.speed_report import advice, parts_table, speed_json, speed_table
 
 RESULTS = Path(__file__).parent / "results"

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import correction
 import figures
+import joint
 import overview
 import performance
 import policies
 import smaller
+import supported
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
@@ -28,6 +30,7 @@ def render() -> dict[Path, str]:
         "results-details": [compression.compression()],
         "results-evaluations": [policies.policies()],
         "results-ablations": [smaller.smaller()],
+        "results-joint": [joint.joint()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
@@ -43,7 +46,12 @@ def render() -> dict[Path, str]:
     }
     written = {ROOT / "docs" / f"{name}.md": "\n\n".join(filter(None, parts)) + "\n" for name, parts in pages.items()}
     parts = {
-        ROOT / "README.md": {"presets": policies.presets(), "results": overview.headline()},
+        ROOT / "README.md": {
+            "supported": supported.short(),
+            "presets": policies.presets(),
+            "results": overview.headline(),
+        },
+        ROOT / "docs" / "compress.md": {"supported": supported.whole()},
         ROOT / "docs" / "models.md": {"models": listed()},
         ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }
@@ -63,5 +71,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, correction, policies, smaller):
+    for part in (figures, compression, correction, joint, policies, smaller):
         part.draw()

@@ -8,6 +8,7 @@ ZOO = ROOT / "src" / "bigain" / "zoo" / "models"
 MODELS = {
     "fashion-unet": "`UNet2DConditionModel`, learned prompts",
     "fashion-dit": "`DiTTransformer2DModel`, class labels",
+    "fashion-mmdit": "`SD3Transformer2DModel`, learned prompts, rectified flow",
     "cifar-unet": "`UNet2DConditionModel`, learned prompts, colour",
 }
 FEATURES = ("fashion-features", "cifar-features")

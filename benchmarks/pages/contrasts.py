@@ -102,7 +102,8 @@ def distance_contrast(
     """Of Fréchet distances; halves of the images are the same everywhere, so that their mean has a paired error too."""
     rows = [row for row in compared(record).rows if row.samples]
     places = {(row.name, row.values.get(variable)): row.samples.distances["FD-fashion"] for row in rows if row.samples}
-    pairs = [(found, places[theirs, value]) for (name, value), found in places.items() if name == ours]
+    both = [value for name, value in places if name == ours and (theirs, value) in places]
+    pairs = [(places[ours, value], places[theirs, value]) for value in both]
     mean = difference(*(averaged([pair[side] for pair in pairs]) for side in (0, 1)))
     halves = len(pairs[0][0].parts)
     return DistanceContrast(ours, theirs, [difference(*pair) for pair in pairs], mean, halves, family)

@@ -90,7 +90,7 @@ def opening() -> str:
 
 All numbers on these pages are written by `python benchmarks/pages` from records in the repository. More of them:
 [the main comparison](results-details.md), [evaluations per decision](results-evaluations.md),
-[smaller experiments](results-ablations.md), [performance](performance.md).
+[joint attention](results-joint.md), [smaller experiments](results-ablations.md), [performance](performance.md).
 
 ## The main settings
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bigain
-from bigain.bench import break_even, speed
-from bigain.bench.speed import Bench, Details, Machine, Measured, Result, Runner, measure, measured, share_weights
+from bigain.bench import speed
+from bigain.bench.runners import Bench, Runner
+from bigain.bench.speed import Details, Machine, Measured, Result, measure, measured
 from bigain.bench.speed_report import advice, speed_table
 from bigain.bench.stopwatch import PARTS
 from bigain.cli import app
@@ -22,6 +22,7 @@ from bigain.compression.attach import site_hooks
 from bigain.denoisers.base import ImageSpec
 from bigain.denoisers.labelled import LabelledDenoiser, build_labelled
 from bigain.denoisers.schedule import Schedule
+from bigain.models.architectures import share_weights
 from bigain.plots.speed import stacked
 from bigain.zoo.loop import save_labelled
 from helpers.models import BACKBONES, run
@@ -74,7 +75,7 @@ def test_twins_share_their_weights_and_nothing_else() -> None:
         other = share_weights(model)
         assert torch.equal(run(backbone, model), run(backbone, other))
         assert {p.data_ptr() for p in model.parameters()} == {p.data_ptr() for p in other.parameters()}
-        with bigain.compress(other, "todo(2)"):
+        with bigain.compress(other, "gated_merge(0.5)"):
             assert not torch.equal(run(backbone, model), run(backbone, other))
 
 
@@ -124,12 +125,12 @@ def test_all_models_are_compiled_however_many(compiled: speed.Result) -> None:
 def test_a_step_that_does_not_pay_is_named() -> None:
     row = Measured("sito(ratio=0.7)", "eager", 1.2, (1.1, 1.3), 1.2, None, 10, 1.1, interval=(1.1, 1.3))
     machine = Machine("cpu", {}, (8, 8))
-    (line,) = advice(Result([row], {"sito(ratio=0.7)": None}, machine, {}))
+    (line,) = advice(Result([row], {"sito(ratio=0.7)": None}, machine, {}, {}))
     assert "1.20 [1.10, 1.30] of its time" in line
     assert "at none of the sizes tried" in line
-    (line,) = advice(Result([row], {"sito(ratio=0.7)": 48}, machine, {}))
+    (line,) = advice(Result([row], {"sito(ratio=0.7)": 48}, machine, {}, {}))
     assert "it pays off from 48x48 tokens on" in line
-    assert advice(Result([row], {}, machine, {})) == []
+    assert advice(Result([row], {}, machine, {}, {})) == []
 
 
 def row_of(own: list[float], dense: list[float]) -> Measured:
@@ -168,7 +169,7 @@ def test_a_verdict_is_beyond_the_noise(own: list[float], slower: bool) -> None:
 def test_too_few_rounds_for_a_verdict_are_told() -> None:
     row = row_of([1.2, 1.3], [1.0, 1.0])
     assert (row.interval, row.speedup_interval, row.as_json()["speedup_interval"]) == (None, None, None)
-    lines = advice(Result([row], {}, Machine("cpu", {}, (8, 8)), {}))
+    lines = advice(Result([row], {}, Machine("cpu", {}, (8, 8)), {}, {}))
     assert lines == ["too few rounds to say which operators pay off; use --rounds 6 or more"]
 
 
@@ -194,33 +195,6 @@ def test_what_cannot_be_compiled_is_named_and_the_rest_measured(small: str, monk
     assert [row.name for row in result.rows if row.mode == "compiled"] == ["none", "tomesd(ratio=0.5)"]
     assert [row.name for row in result.rows if row.mode == "eager"][-1] == "gated_merge(0.5)"
     assert advice(result)[0] == "gated_merge(0.5) cannot be compiled: RuntimeError: no such kernel"
-
-
-def test_where_it_pays_is_looked_for_among_larger_grids(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-    monkeypatch.setattr(break_even, "SIDES", (8, 16, 24, 32, 48))
-
-    def times(side: int, *_: object) -> Iterator[tuple[float, float]]:
-        tried.append(side)
-        yield from [(2.0, 1.0)] * 5
-        yield (1.0, 2.0) if side < 32 else (2.0, 1.0)  # not in all rounds at first, then in all
-
-    monkeypatch.setattr(break_even, "times_at", times)
-    base = bigain.load("fashion-unet").network
-    site = bigain.sites(base)[0]
-    now = break_even.grid_side(site, base, None)
-    assert now == 16
-    assert break_even.grid_side(site, base, (32, 32)) == 32
-    assert break_even.break_even_side(bigain.parse("tome(0.7)"), site, now, 1) == 32
-    assert tried == [24, 32]
-    assert break_even.break_even_side(bigain.parse("tome(0.7)"), site, 48, 1) is None
-
-
-def test_one_attention_is_timed_with_and_without() -> None:
-    site = bigain.sites(bigain.load("fashion-unet"))[0]
-    rounds = list(break_even.times_at(16, bigain.parse("tome(0.7)"), site, 2))
-    assert len(rounds) == 6
-    assert all(seconds > 0 for pair in rounds for seconds in pair)
 
 
 def test_bars_add_up_to_the_step() -> None:

@@ -7,7 +7,7 @@ from bigain import spec
 from bigain.bench.flops import MAIN
 from bigain.cli.options import parse_size
 from helpers.commands import run, run_json
-from helpers.models import SD
+from helpers.models import BACKBONES, SD
 
 pytestmark = pytest.mark.slow
 
@@ -18,6 +18,7 @@ def test_one_operator_as_json() -> None:
     assert found == {
         "model": "sd2", "operator": "gated_merge(ratio=0.7)", "reuse": "stage", "where": None, "latent": "64x64",
         "groups": None, "correct": None, "decision_gflops": None, "break_even": None,
+        "refused": None,
     }  # fmt: skip
     assert round(gflops, 2) == 698.88
     assert saved == pytest.approx(1 - 698.88 / 804.257, abs=1e-4)
@@ -53,6 +54,25 @@ def test_table_sites_and_latent_size(folder: Path) -> None:
     (everywhere,), (down,) = run_json(*words), run_json(*words, "--where", "part='down'")
     assert (down["where"], down["latent"]) == ("part='down'", "16x24")
     assert 0 < down["saved"] < everywhere["saved"]
+
+
+def test_a_table_with_operators_that_a_model_refuses(tmp_path: Path) -> None:
+    BACKBONES["flux2"].build().save_pretrained(tmp_path)
+    words = ("flops", "--model", tmp_path, "--latent", "16x16")
+    rows = run_json(*words)
+    refused = [row["operator"] for row in rows if row["refused"]]
+    assert refused == ["todo()", "kv_downsample()", "kv_downsample(factor=4)"]
+    assert all(row["gflops"] is None and row["saved"] is None for row in rows if row["refused"])
+    shown = run(*words)
+    assert shown.count("│ refused │") == 3
+    assert "todo(), kv_downsample(), kv_downsample(factor=4) cannot run here: " in shown
+    assert "refused" not in run(*words, "--where", "part='double'")
+    assert "in one matrix" in run(*words, "--operator", "todo(2)", code=2)
+
+
+def test_a_size_beyond_the_table_of_positions() -> None:
+    shown = run("flops", "--model", "sd3-medium", "--latent", "400x128", code=2)
+    assert "latents must be at most 384x384 for this SD3Transformer2DModel, got 400x128" in shown
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def completed(line: str) -> list[str]:
         ("bigain generate --model fashion-u", ["fashion-unet"]),
         ("bigain generate --device cu", ["cuda"]),
         ("bigain show x.png --operator to", ["todo", "tome"]),
-        ("bigain flops --model sd", ["sd15", "sd2", "sd2-top", "sdxl"]),
+        ("bigain flops --model sd2", ["sd2", "sd2-top"]),
         ("bigain report x --format ", [*FORMATS]),
         ("bigain train fashion-d", ["fashion-dit"]),
         ("bigain run ", []),  # the shell completes files

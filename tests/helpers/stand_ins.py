@@ -21,6 +21,7 @@ NO_GPU = "the tests run on a CPU"
 QUICK = "seconds"
 SD2 = StandIn("stabilityai/stable-diffusion-2-base", "{sd}", TINY)
 SDXL = StandIn("stabilityai/stable-diffusion-xl-base-1.0", "{sdxl}", TINY)
+SD3 = StandIn("stabilityai/stable-diffusion-3.5-medium", "{sd3}", TINY)
 DIT = StandIn("facebook/DiT-XL-2-256", "{dit}", TINY)
 CANNY = StandIn("thibaud/controlnet-sd21-canny-diffusers", "{controlnet}", TINY)
 LORA = StandIn("my-lora", "{lora}", "the reader's own; a random one for the tiny U-Net")
@@ -55,7 +56,7 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         StandIn("--count 20", "--count 2", QUICK),
         StandIn("--rounds 6", "--rounds 1 --operator 'gated_merge(ratio=0.7)'", QUICK),
     ),
-    "compress.md": (SD2, SDXL, DIT, CANNY, LORA, CUDA, HALF, STEPS, EAGER, OFFLOAD),
+    "compress.md": (SD2, SDXL, SD3, DIT, CANNY, LORA, CUDA, HALF, STEPS, EAGER, OFFLOAD),
     "experiments.md": (SD2, ON_CUDA, FEW_TRIALS, StandIn("n = 200", "n = 2", QUICK)),
     "generate.md": (
         SD2,

@@ -1,20 +1,35 @@
-"""The grid size from which an operator saves time at one attention."""
+"""The grid size from which an operator saves time at one site."""
 
-from collections.abc import Iterator
-from typing import Any
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bigain.bench.ratios import FEWEST_ROUNDS
-from bigain.bench.stopwatch import seconds_of
-from bigain.models.costs import site_width
-from bigain.models.family import native_size
-from bigain.models.site import Site
-from bigain.operators.base import Call, Operator
-from bigain.tokens.grid import Grid
+from bigain.bench.stopwatch import wait
+from bigain.compression import compress
+from bigain.models.architectures import example_inputs
+from bigain.models.family import Inputs, native_size
+from bigain.models.site import Site, Where
+from bigain.operators.base import Operator
 
 SIDES = (16, 24, 32, 48, 64, 96, 128)
+
+
+class Place(NamedTuple):
+    """A site of an uncompressed model, and how many samples and tokens of text it gets."""
+
+    model: nn.Module
+    site: Site
+    batch: int
+    text_tokens: int
+
+
+class StopPass(Exception):  # noqa: N818 - no error, like StopIteration
+    """The site has run; the rest of the pass is not needed."""
 
 
 def grid_side(site: Site, model: nn.Module, latent: tuple[int, int] | None) -> int:
@@ -24,30 +39,72 @@ def grid_side(site: Site, model: nn.Module, latent: tuple[int, int] | None) -> i
     return round((site.tokens * height * width / (native[0] * native[1])) ** 0.5)
 
 
-def break_even_side(operator: Operator, site: Site, now: int, batch: int) -> int | None:
-    """The side of the smallest larger grid where the attention is faster with the operator than without, or None.
+def break_even_side(operator: Operator, place: Place, now: int) -> int | None:
+    """The side of the smallest larger grid where the site is faster with the operator than without, or None.
 
     It counts as faster if it is so in each of six rounds (a sign test); the first slower round ends a size.
     """
     for side in (side for side in SIDES if side > now):
-        if all(compressed < dense for dense, compressed in times_at(side, operator, site, batch)):
-            return side
+        inputs = inputs_at(side, place)
+        if inputs is None:
+            return None
+        with closing(times_of(inputs, operator, place)) as times:  # the first slower round ends it
+            if all(compressed < dense for dense, compressed in times):
+                return side
     return None
 
 
-def times_at(side: int, operator: Operator, site: Site, batch: int) -> Iterator[tuple[float, float]]:
-    """Seconds without and with the operator in each of the interleaved rounds, after one to warm up."""
-    module: Any = site.module
-    weight = next(module.parameters())
-    x = torch.randn(batch, side * side, site_width(site), device=weight.device, dtype=weight.dtype)
-    call = Call(Grid(side, side), draw_key=torch.zeros(1, dtype=torch.int64, device=weight.device))
-    for number in range(FEWEST_ROUNDS + 1):
-        dense = seconds_of(lambda: module(x), weight.device)
-        compressed = seconds_of(lambda: compressed_attention(module, operator, x, call), weight.device)
-        if number:
-            yield dense, compressed
+def inputs_at(side: int, place: Place) -> Inputs | None:
+    """Arguments of the model that give the site a grid of this side; None where its positions do not suffice."""
+    height, width = native_size(place.model)
+    latents_a_token = round((height * width / place.site.tokens) ** 0.5)
+    latent = (side * latents_a_token, side * latents_a_token)
+    try:
+        return example_inputs(place.model, latent, place.batch, place.text_tokens)
+    except ValueError:
+        return None
 
 
-def compressed_attention(module: Any, operator: Operator, x: Tensor, call: Call) -> Tensor:
-    plan = operator.plan(x, call)
-    return plan.unmerge(module(plan.queries(x), encoder_hidden_states=plan.context(x)))
+def times_of(inputs: Inputs, operator: Operator, place: Place) -> Generator[tuple[float, float]]:
+    """Seconds of the site without and with the operator in each of the interleaved rounds, after one to warm up.
+
+    It is timed inside a pass of the model, where it gets its text and its positions.
+    """
+    model, name = place.model, place.site.name
+    device = next(model.parameters()).device
+    where = Where(module=place.site.kind, only=lambda site: site.name == name)
+
+    def seconds() -> float:
+        return seconds_inside(model.get_submodule(name), lambda: model(*inputs.args, **inputs.kwargs), device)
+
+    with compress(model, operator, where=where) as handle:
+        for number in range(FEWEST_ROUNDS + 1):
+            with handle.paused():
+                dense = seconds()
+            compressed = seconds()
+            if number:
+                yield dense, compressed
+
+
+def seconds_inside(module: nn.Module, call: Callable[[], Any], device: torch.device) -> float:
+    """Seconds of a module, with all hooks on it, in a call that ends as soon as it has run."""
+    times: list[float] = []
+
+    def begin(*_: Any) -> None:
+        wait(device)
+        times.append(time.perf_counter())
+
+    def end(*_: Any) -> None:
+        wait(device)
+        times.append(time.perf_counter())
+        raise StopPass
+
+    hooks = module.register_forward_pre_hook(begin, prepend=True), module.register_forward_hook(end)
+    try:
+        call()
+    except StopPass:
+        return times[1] - times[0]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    raise RuntimeError(f"a {type(module).__name__} to be timed did not run")

@@ -1,8 +1,8 @@
 """What a forward pass costs: floating-point operations, counted on the meta device."""
 
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,10 +16,11 @@ from bigain.classify.state import ClassifierState
 from bigain.classify.trials import TimestepSampler
 from bigain.compression import Compression, compress
 from bigain.compression.correction import enough_rows
-from bigain.defaults import NUM_TRAIN_TIMESTEPS, TEXT_TOKENS
+from bigain.defaults import NUM_TRAIN_TIMESTEPS
 from bigain.loading import load_denoiser
 from bigain.models.architectures import build_meta, example_inputs, meta_copy
 from bigain.models.family import native_size
+from bigain.models.named import prompt_length, usual_latent
 from bigain.models.rows import RowGroups, same_input
 from bigain.zoo.catalog import bundled
 
@@ -37,13 +38,21 @@ MAIN = (
 
 
 class Cost(NamedTuple):
-    """FLOPs of a forward pass for one sample, the fraction that compression saves, and the FLOPs of a decision."""
+    """FLOPs of a forward pass for one sample, the fraction that compression saves, and the FLOPs of a decision.
+
+    All are None where the model refuses the compression.
+    """
 
     compression: Compression | None
-    flops: float
-    saved: float
+    flops: float | None = None
+    saved: float | None = None
     decision: float | None = None
     break_even: int | None = None  # the classes of a trial from which on a correction pays
+    refused: str | None = None  # why
+
+
+class RefusedError(ValueError):
+    """What a compressed model raises that runs uncompressed."""
 
 
 class Costs(NamedTuple):
@@ -68,13 +77,16 @@ def model_costs(
 ) -> Costs:
     """The FLOPs of an architecture, a bundled model or a folder; no weights are needed.
 
-    With several classes, the cost is that of one class when all are evaluated on the same noisy input.
+    With several classes, the cost is that of one class when all are evaluated on the same noisy input. A compression
+    that the model refuses has no cost, but a reason; if it refuses all of them, that is an error.
     """
+    latent = latent or usual_latent(model)
     if model in bundled():
         denoiser = load_denoiser(model)
         network, text_tokens = meta_copy(denoiser.network), denoiser.text_tokens
     else:
-        network, text_tokens = build_meta(model), TEXT_TOKENS
+        network = build_meta(model)
+        text_tokens = prompt_length(model, type(network).__name__)
     dense = count_flops(network, latent=latent, text_tokens=text_tokens)
 
     @cache
@@ -86,8 +98,8 @@ def model_costs(
         return group_flops(network, [compression], rows, latent=latent, text_tokens=text_tokens)
 
     rounds = policy_rounds(trial) if trial.policy else {}
-    found = []
-    for compression in compressions:
+
+    def cost(compression: Compression | None) -> Cost:
         flops = group(compression, trial.classes) / trial.classes
         decision = sum(count * group(compression, alive) for alive, count in rounds.items()) if rounds else None
         pays = None
@@ -95,7 +107,17 @@ def model_costs(
             # an evaluation costs a + b / K for K classes, where b is the plan and the two mean rows
             two, four = group(compression, 2) / 2, group(compression, 4) / 4
             pays = enough_rows(4 * (two - four), dense - (2 * four - two))
-        found.append(Cost(compression, flops, 1 - flops / dense, decision, pays))
+        return Cost(compression, flops, 1 - flops / dense, decision, pays)
+
+    found, errors = list[Cost](), list[RefusedError]()
+    for compression in compressions:
+        try:
+            found.append(cost(compression))
+        except RefusedError as error:
+            found.append(Cost(compression, refused=str(error)))
+            errors.append(error)
+    if errors and len(errors) == sum(compression is not None for compression in compressions):
+        raise errors[0]
     return Costs(latent or native_size(network), found)
 
 
@@ -120,17 +142,17 @@ def count_flops(
     compression: Compression | str | None = None,
     *,
     latent: tuple[int, int] | None = None,
-    text_tokens: int = TEXT_TOKENS,
+    text_tokens: int | None = None,
 ) -> int:
     """FLOPs of one forward pass of one sample of a model on the meta device, compressed or not.
 
-    `text_tokens` is the prompt length of a text-conditioned model. Multiply-adds count twice. Matrix products,
-    convolutions and attention are counted, as in the paper.
+    `text_tokens` is the prompt length of a text-conditioned model, by default as usual for its class. Multiply-adds
+    count twice. Matrix products, convolutions and attention are counted, as in the paper.
     """
     inputs = example_inputs(model, latent, text_tokens=text_tokens)
     if compression is None:
         return counted(model, inputs)
-    with compress(model, compression):
+    with compress(model, compression), refusals():
         return counted(model, inputs)
 
 
@@ -141,7 +163,7 @@ def group_flops(
     rows: int,
     *,
     latent: tuple[int, int] | None = None,
-    text_tokens: int = TEXT_TOKENS,
+    text_tokens: int | None = None,
 ) -> int:
     """FLOPs of one forward pass of `rows` conditions on the same noisy input, such as the classes of a trial."""
     inputs = example_inputs(model, latent, rows, text_tokens)
@@ -149,10 +171,28 @@ def group_flops(
     with ExitStack() as stack, same_input(same):
         for compression in compressions:
             stack.enter_context(compress(model, compression))
-        return counted(model, inputs)
+        with refusals():
+            return counted(model, inputs)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """What a compressed model says against its input or its operator, such as fused projections."""
+    try:
+        yield
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
 
 
 def counted(model: nn.Module, inputs: Any) -> int:
     with FlopCounterMode(display=False) as counter:
         model(*inputs.args, **inputs.kwargs)
     return int(counter.get_total_flops())
+
+
+def by_reason(refused: Iterable[tuple[str, str]]) -> list[str]:
+    """What is refused for the same reason goes into one line: (name, reason) -> lines."""
+    found: dict[str, list[str]] = {}
+    for name, reason in refused:
+        found.setdefault(reason, []).append(name)
+    return [f"{', '.join(dict.fromkeys(names))} cannot run here: {reason}" for reason, names in found.items()]

@@ -2,73 +2,27 @@
 
 import platform
 import statistics
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from bigain.bench.baseline import BASELINE, has_baseline, patch_baseline
-from bigain.bench.break_even import break_even_side, grid_side
-from bigain.bench.flops import count_flops
+from bigain.bench.baseline import is_baseline
+from bigain.bench.break_even import Place, break_even_side, grid_side
 from bigain.bench.memory import peak_bytes
 from bigain.bench.ratios import compared
+from bigain.bench.runners import Bench, Runner, Tell, base_model, flops_of, ready
 from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_modules, watched_tomesd
-from bigain.checks import check_count
-from bigain.compression import Compression, Handle, compress, sites
-from bigain.compression.setting import Groups, Sites
-from bigain.defaults import TEXT_TOKENS
-from bigain.loading import DTYPES, load_denoiser
+from bigain.compression import sites
 from bigain.metrics.intervals import Estimate
-from bigain.models.architectures import build_random, example_inputs, meta_copy, share_weights
+from bigain.models.architectures import example_inputs
 from bigain.models.family import Inputs, native_size
-from bigain.models.named import ARCHITECTURES
 from bigain.operators.base import parse
-from bigain.registry import NONE, miss, parse_call
-
-OPERATORS = (
-    "tomesd(ratio=0.7)",
-    "tome(ratio=0.7)",
-    "gated_merge(ratio=0.7, match='exact')",
-    "gated_merge(ratio=0.7, match='local')",
-    "block_merge(ratio=0.7)",
-    "sito(ratio=0.7)",
-    "kv_downsample(factor=2)",
-    "todo(factor=2)",
-    "avg_pool(factor=2)",
-    "kv_select(keep=0.25)",
-)
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What to measure."""
-
-    model: str = "sd2"
-    operators: tuple[str, ...] = ()  # none: all of OPERATORS that can run
-    latent: tuple[int, int] | None = None
-    batch: int = 1
-    dtype: str = "float32"
-    device: str = "cpu"
-    rounds: int = 7
-    compiled: bool = False
-    where: Sites = None
-    reuse: Literal["stage"] | None = None
-    groups: Groups = None
-
-    def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ValueError(miss("dtype", self.dtype, DTYPES))
-        for name in ("batch", "rounds"):
-            object.__setattr__(self, name, check_count(name, getattr(self, name)))
-
-    def compression(self, operator: str) -> Compression:
-        """An operator, attached as this bench says."""
-        return Compression(operator, self.where, self.reuse, self.groups)
+from bigain.registry import NONE
 
 
 @dataclass(frozen=True)
@@ -127,19 +81,7 @@ class Result(NamedTuple):
     pays: dict[str, int | None]
     machine: Machine
     failed: dict[str, str]  # what could not be compiled, with the compiler's reason
-
-
-class Runner(NamedTuple):
-    """A model with something attached, or nothing, ready to be called."""
-
-    name: str
-    mode: str
-    model: nn.Module
-    call: Callable[..., Any]
-    handle: Handle | None  # None where nothing of ours is attached
-
-
-Tell = Callable[[str], None]
+    refused: dict[str, str]  # what does not run on this model, and why
 
 
 def measure(bench: Bench, tell: Tell = lambda text: None) -> Result:
@@ -159,14 +101,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     base, text_tokens = base_model(bench)
     inputs = example_inputs(base, bench.latent, bench.batch, text_tokens)
     device = next(base.parameters()).device
-    names = list(dict.fromkeys([NONE, *(bench.operators or runnable(base))]))
-    tell("attaching")
-    runners = [attached(name, base, bench) for name in names]
-    if bench.compiled:  # each right after its eager self, so that the machine has hardly changed between the two
-        both = ((r, Runner(r.name, "compiled", r.model, torch.compile(r.model), r.handle)) for r in runners)
-        runners = [runner for pair in both for runner in pair]
-    failed = warm_up(runners, inputs, tell)
-    runners = [r for r in runners if r.mode == "eager" or r.name not in failed]
+    runners, refused, failed = ready(base, bench, inputs, tell)
     times = {(r.name, r.mode): [] for r in runners}  # type: dict[tuple[str, str], list[float]]
     for number in range(bench.rounds):
         for place in range(len(runners)):
@@ -174,69 +109,23 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
             tell(f"round {number + 1} of {bench.rounds}: {runner.name}, {runner.mode}")
             taken = seconds_of(partial(runner.call, *inputs.args, **inputs.kwargs), device)
             times[runner.name, runner.mode].append(taken)
-    flops = {name: flops_of(name, base, bench, text_tokens) for name in names}
+    flops = {name: flops_of(name, base, bench, text_tokens) for name in dict.fromkeys(r.name for r in runners)}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
     rows.sort(key=lambda row: row.mode == "compiled")
-    slow = [row.name for row in rows if row.mode == "eager" and row.slower and not row.name.startswith(BASELINE)]
+    slow = [row.name for row in rows if row.mode == "eager" and row.slower and not is_baseline(row.name)]
     site = sites(base, bench.where)[0]
-    now = grid_side(site, base, bench.latent)
+    now, here = grid_side(site, base, bench.latent), Place(base, site, bench.batch, text_tokens)
     pays = {}
     for name in slow:
         tell(f"at which size does {name} pay off?")
-        pays[name] = break_even_side(parse(name), site, now, bench.batch)
-    return Result(rows, pays, describe(base, bench), failed)
-
-
-def warm_up(runners: list[Runner], inputs: Inputs, tell: Tell) -> dict[str, str]:
-    """One step of each; if one fails to compile, the others still run."""
-    failed = {}
-    for runner in runners:
-        tell(f"warming up: {runner.name}, {runner.mode}")
-        try:
-            runner.call(*inputs.args, **inputs.kwargs)
-        except RuntimeError as error:
-            if runner.mode == "eager" or runner.name == NONE:
-                raise
-            failed[runner.name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    return failed
+        pays[name] = break_even_side(parse(name), here, now)
+    return Result(rows, pays, describe(base, bench), failed, refused)
 
 
 def describe(model: nn.Module, bench: Bench) -> Machine:
     threads = f", {torch.get_num_threads()} threads" if bench.device == "cpu" else ""
     versions = {name: version(name) for name in ("bigain", "torch", "diffusers")}
     return Machine(f"{bench.device}, {platform.machine()}{threads}", versions, native_size(model))
-
-
-def base_model(bench: Bench) -> tuple[nn.Module, int]:
-    """A model with random weights for an architecture, otherwise with its own; the length of its prompts."""
-    dtype = DTYPES[bench.dtype]
-    if bench.model in ARCHITECTURES:
-        return build_random(bench.model, dtype, bench.device), TEXT_TOKENS
-    denoiser = load_denoiser(bench.model, dtype=dtype, device=bench.device)
-    return denoiser.network.eval(), denoiser.text_tokens
-
-
-def runnable(model: nn.Module) -> list[str]:
-    """All operators, and tomesd where it can run."""
-    baseline = has_baseline(model)
-    return [name for name in OPERATORS if baseline or not name.startswith(BASELINE)]
-
-
-def attached(name: str, base: nn.Module, bench: Bench) -> Runner:
-    model = share_weights(base)
-    if name.startswith(BASELINE):
-        patch_baseline(model, name)
-    handle = compress(model, bench.compression(name)) if name != NONE and not name.startswith(BASELINE) else None
-    return Runner(name, "eager", model, model, handle)
-
-
-def flops_of(name: str, base: nn.Module, bench: Bench, text_tokens: int) -> int:
-    """Of one sample; tomesd's are those of the operator that equals it."""
-    _, args, kwargs = parse_call(name, "operator") if name.startswith(BASELINE) else ("", (), {})
-    operator = f"tome(ratio={(*args, kwargs.get('ratio', 0.5))[0]})" if name.startswith(BASELINE) else name
-    compression = bench.compression(operator) if not name.startswith(BASELINE) else Compression(operator)
-    size = bench.latent or native_size(base)
-    return count_flops(meta_copy(base), compression, latent=size, text_tokens=text_tokens)
 
 
 class Details(NamedTuple):
@@ -252,7 +141,7 @@ def details(runner: Runner, inputs: Inputs, bench: Bench, tell: Tell) -> Details
     device = next(runner.model.parameters()).device
     peak = peak_bytes(partial(runner.call, *inputs.args, **inputs.kwargs), device)
     watch, rounds = Stopwatch(device), []
-    baseline = watched_tomesd(watch) if runner.name.startswith(BASELINE) else nullcontext()
+    baseline = watched_tomesd(watch) if is_baseline(runner.name) else nullcontext()
     modules = [site.module for site in sites(runner.model, bench.where)]
     with baseline, watched(runner.handle, watch) if runner.handle else watched_modules(modules, watch):
         for _ in range(max(1, bench.rounds // 2)):
@@ -266,7 +155,7 @@ def measured(
     runner: Runner, times: dict[tuple[str, str], list[float]], flops: dict[str, int], found: Details
 ) -> Measured:
     own = times[runner.name, runner.mode]
-    baseline = next((name for name, _ in times if name.startswith(BASELINE)), None)
+    baseline = next((name for name, _ in times if is_baseline(name)), None)
     low, middle, high = statistics.quantiles(own, n=4) if len(own) > 1 else own * 3
     to_none = compared(own, times[NONE, runner.mode])
     return Measured(

@@ -1,12 +1,15 @@
 """The output of `bigain bench`: tables, JSON, and which operators do not pay off."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from bigain.bench.flops import by_reason
 from bigain.bench.ratios import FEWEST_ROUNDS
-from bigain.bench.speed import Bench, Machine, Measured, Result
+from bigain.bench.runners import Bench
+from bigain.bench.speed import Machine, Measured, Result
 from bigain.bench.stopwatch import PARTS
 from bigain.registry import NONE
 
@@ -16,8 +19,8 @@ def title(bench: Bench, machine: Machine) -> str:
     return f"{bench.model}, {size} latents, batch {bench.batch}, {bench.dtype}, {machine.text}"
 
 
-def speed_table(rows: list[Measured], bench: Bench, machine: Machine) -> Table:
-    """The time of a step, its speed-up, and the speed-up that FLOPs allow."""
+def speed_table(rows: list[Measured], bench: Bench, machine: Machine, refused: Iterable[str] = ()) -> Table:
+    """The time of a step, its speed-up, and the speed-up that FLOPs allow; the last rows are what does not run."""
     caption = (
         f"ms: median of {bench.rounds} interleaved rounds. speed-up: the time of none divided by its own in the same "
         "round, median and 95 % interval; it may differ from the ratio of medians. allowed: the limit set by FLOPs. "
@@ -35,6 +38,8 @@ def speed_table(rows: list[Measured], bench: Bench, machine: Machine) -> Table:
             f"{row.bound:.2f}",
             f"{row.to_tomesd:.2f}" if row.to_tomesd else "",
         )
+    for name in refused:
+        table.add_row(name, *["–"] * len(heads))
     return table
 
 
@@ -78,15 +83,17 @@ def speed_json(found: Result, bench: Bench) -> dict[str, Any]:
         "rows": [row.as_json() for row in found.rows],
         "break_even": found.pays,
         "not_compiled": found.failed,
+        "refused": found.refused,
     }
 
 
 def advice(found: Result) -> list[str]:
-    """One line for each operator that is significantly slower, or cannot be compiled.
+    """One line for each operator that is significantly slower, cannot be compiled or does not run on this model.
 
     With too few rounds to tell, a line says how many are needed.
     """
-    lines = [f"{name} cannot be compiled: {reason}" for name, reason in found.failed.items()]
+    lines = by_reason(found.refused.items())
+    lines += [f"{name} cannot be compiled: {reason}" for name, reason in found.failed.items()]
     if any(row.name != NONE and row.interval is None for row in found.rows):
         lines.append(f"too few rounds to say which operators pay off; use --rounds {FEWEST_ROUNDS} or more")
     for row in found.rows:

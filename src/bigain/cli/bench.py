@@ -71,7 +71,7 @@ def bench(
     as_json: Annotated[
         bool,
         json_of(
-            "{model, latent, batch, dtype, rounds, machine, versions, break_even, not_compiled, "
+            "{model, latent, batch, dtype, rounds, machine, versions, break_even, not_compiled, refused, "
             "rows: a list of {name, mode, seconds, "
             "quartiles, to_none, interval, to_tomesd, flops, bound, to_eager, peak_bytes, parts, speedup, "
             "speedup_interval, overhead}}",
@@ -96,7 +96,8 @@ def bench(
         if not text.startswith("tomesd"):
             CompressionOptions(text, where, reuse).check()
 
-    from bigain.bench.speed import Bench, measure
+    from bigain.bench.runners import Bench
+    from bigain.bench.speed import measure
     from bigain.bench.speed_report import advice, parts_table, speed_json, speed_table
     from bigain.plots import save_figure
     from bigain.plots.speed import speed_chart
@@ -113,7 +114,7 @@ def bench(
     if as_json:
         print_json(found)
         return
-    out.print(speed_table(result.rows, wanted, result.machine), markup=False)
+    out.print(speed_table(result.rows, wanted, result.machine, result.refused), markup=False)
     out.print(parts_table(result.rows), markup=False)
     for line in advice(result):
         warn("[yellow]note:[/] ", line)

@@ -51,7 +51,7 @@ def data() -> dict[str, str]:
 def architectures() -> dict[str, str]:
     from bigain.models.named import ARCHITECTURES
 
-    return {name: class_name for name, (class_name, _) in ARCHITECTURES.items()}
+    return {name: known.model for name, known in ARCHITECTURES.items()}
 
 
 def parameters(what: str) -> dict[str, list[Parameter]]:

@@ -41,7 +41,7 @@ def flops(
         bool,
         json_of(
             "a list of {model, operator, reuse, where, groups, correct, latent, gflops, saved, decision_gflops, "
-            "break_even}"
+            "break_even, refused}"
         ),
     ] = False,
 ) -> None:
@@ -69,7 +69,7 @@ def flops(
 
     from dataclasses import replace
 
-    from bigain.bench.flops import MAIN, Trial, model_costs
+    from bigain.bench.flops import MAIN, Trial, by_reason, model_costs
     from bigain.compression.setting import as_where
 
     chosen = as_where(where)
@@ -91,11 +91,16 @@ def flops(
         table.add_column(f"a decision, {cell(policy)}", justify="right")
     places = 2 if rows[0]["gflops"] > 1 else 4
     for row in rows:
-        cost = f"{row['gflops']:.{places}f}"
-        whole = [f"{row['decision_gflops']:.{places}f}"] if classes else []
         name = f"{row['operator'] or NONE}{', corrected' * bool(row['correct'])}"
-        table.add_row(cell(name), row["reuse"] or "", cost, f"{row['saved']:.1%}", *whole)
+        if row["refused"]:
+            numbers = ["–", "refused", *["–" for _ in range(bool(classes))]]
+        else:
+            whole = [f"{row['decision_gflops']:.{places}f}"] if classes else []
+            numbers = [f"{row['gflops']:.{places}f}", f"{row['saved']:.1%}", *whole]
+        table.add_row(cell(name), row["reuse"] or "", *numbers)
     out.print(table)
+    for line in by_reason((row["operator"], row["refused"]) for row in rows if row["refused"]):
+        warn("[yellow]note:[/] ", line)
     for row in rows:
         if row["break_even"]:
             pays = f"the correction of {row['operator']} pays from {row['break_even']} classes on"
@@ -107,7 +112,7 @@ def flops(
 def row_of(model: str, cost: "Cost", latent: str) -> dict[str, Any]:
     values = {} if cost.compression is None else cost.compression.as_dict()
     asked = {key: values.get(key) for key in ("operator", "reuse", "where", "groups", "correct")}
-    decision = None if cost.decision is None else cost.decision / 1e9
-    costs = {"gflops": cost.flops / 1e9, "saved": cost.saved, "decision_gflops": decision}
-    costs["break_even"] = cost.break_even
-    return {"model": model, **asked, "latent": latent, **costs}
+    total, decision = (None if flops is None else flops / 1e9 for flops in (cost.flops, cost.decision))
+    costs = {"gflops": total, "saved": cost.saved, "decision_gflops": decision}
+    said = {"break_even": cost.break_even, "refused": cost.refused}
+    return {"model": model, **asked, "latent": latent, **costs, **said}

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import Tensor
 from torch.nn import functional as F
@@ -12,8 +11,6 @@ from torch.nn import functional as F
 from bigain.denoisers.base import Condition
 from bigain.denoisers.schedule import FLOW_SCHEDULER
 from bigain.denoisers.stable_diffusion import TextDenoiser
-from bigain.models.packed import positions
-from bigain.tokens.constants import constant
 
 
 class FlowDenoiser(TextDenoiser):
@@ -100,9 +97,3 @@ def dynamic_shift(settings: Mapping[str, Any], tokens: int) -> float:
     fewest, most = settings.get("base_image_seq_len", 256), settings.get("max_image_seq_len", 4096)
     low, high = settings.get("base_shift", 0.5), settings.get("max_shift", 1.15)
     return low + (high - low) * (tokens - fewest) / (most - fewest)
-
-
-@constant
-def image_positions(height: int, width: int, device: torch.device) -> Tensor:
-    """Row and column of each token, behind a number that is 0; the same tensor each time: () -> (H W, 3)."""
-    return positions(height, width).to(device)

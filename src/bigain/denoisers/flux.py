@@ -5,8 +5,9 @@ from typing import Any
 import torch
 
 from bigain.denoisers.base import Condition
-from bigain.denoisers.flow import PackedDenoiser, image_positions
+from bigain.denoisers.flow import PackedDenoiser
 from bigain.denoisers.pipeline import PIPELINES
+from bigain.models.packed import positions
 
 
 @PIPELINES.register("FluxPipeline")
@@ -54,4 +55,4 @@ class FluxDenoiser(PackedDenoiser):
 
     def _arguments(self, height: int, width: int, values: dict[str, Any]) -> dict[str, Any]:
         text = torch.zeros(values["encoder_hidden_states"].shape[1], 3, device=self.device)
-        return values | {"txt_ids": text, "img_ids": image_positions(height, width, self.device)}
+        return values | {"txt_ids": text, "img_ids": positions(height, width, device=self.device)}

@@ -1,5 +1,6 @@
 """AuraFlow: joint attention in the first blocks, then one sequence of text and image; no rotary positions."""
 
+import math
 from typing import Any
 
 from bigain.models.family import FAMILIES, Example, Family, Inputs
@@ -24,6 +25,7 @@ def sites(model: Any) -> list[Site]:
 
 def inputs(example: Example) -> Inputs:
     config = example.model.config
+    example.tokens(config["patch_size"], math.isqrt(config["pos_embed_max_size"]))
     latents = example.random(config["in_channels"], example.height, example.width)
     text = example.random(example.text_tokens, config["joint_attention_dim"])
     return Inputs((latents, text, example.timesteps() / 1000), {})
@@ -42,5 +44,6 @@ FAMILIES.append(
         block_carrier="attention_kwargs",
         checkpoints=False,
         timesteps=1000,
+        title="AuraFlow",
     )
 )

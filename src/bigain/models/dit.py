@@ -20,29 +20,37 @@ def sites(model: Any) -> list[Site]:
 
 
 def square_grid(model: Any, argument: Argument) -> Grid:
-    found, latents = patch_grid(model, argument), argument("hidden_states")
-    if found.height != found.width:
-        raise ValueError(f"DiTTransformer2DModel needs square latents, got {latents.shape[-2]}x{latents.shape[-1]}")
-    return found
+    check_square(*argument("hidden_states").shape[-2:])
+    return patch_grid(model, argument)
+
+
+def check_square(height: int, width: int) -> None:
+    """diffusers makes something of other latents that has the wrong shape."""
+    if height != width:
+        raise ValueError(f"DiTTransformer2DModel needs square latents, got {height}x{width}")
 
 
 def dit_inputs(example: Example) -> Inputs:
-    latents = example.random(example.model.config["in_channels"], example.height, example.width)
+    config = example.model.config
+    example.tokens(config["patch_size"])
+    check_square(example.height, example.width)
+    latents = example.random(config["in_channels"], example.height, example.width)
     t = example.timesteps()
     return Inputs((latents, t), {"class_labels": torch.zeros_like(t)})
 
 
 def pixart_inputs(example: Example) -> Inputs:
     config = example.model.config
+    example.tokens(config["patch_size"])
     latents = example.random(config["in_channels"], example.height, example.width)
     text = example.random(example.text_tokens, config["caption_channels"])
     added: dict[str, Any] = {"resolution": None, "aspect_ratio": None}
     return Inputs((latents, text, example.timesteps()), {"added_cond_kwargs": added})
 
 
-for name, grid_of, inputs in (
-    ("DiTTransformer2DModel", square_grid, dit_inputs),
-    ("PixArtTransformer2DModel", patch_grid, pixart_inputs),
+for name, title, grid_of, inputs in (
+    ("DiTTransformer2DModel", "DiT", square_grid, dit_inputs),
+    ("PixArtTransformer2DModel", "PixArt-α, PixArt-Σ", patch_grid, pixart_inputs),
 ):
     FAMILIES.append(
         Family(
@@ -53,5 +61,6 @@ for name, grid_of, inputs in (
             metric="module",
             grid=grid_of,
             inputs=inputs,
+            title=title,
         )
     )

@@ -33,6 +33,18 @@ class Example(NamedTuple):
         """(...) -> (B, ...)."""
         return torch.randn((self.batch, *shape), device=self.model.device, dtype=self.model.dtype)
 
+    def tokens(self, patch: int, most: int | None = None) -> Grid:
+        """The token grid of the latents, of at most `most` tokens a side; `patch` is the side of a token in latents."""
+        name, size = type(self.model).__name__, f"{self.height}x{self.width}"
+        if self.height % patch or self.width % patch:
+            raise ValueError(f"{name} needs latents whose sides are multiples of {patch}, got {size}")
+        if most is not None and max(self.height, self.width) > patch * most:
+            raise ValueError(
+                f"latents must be at most {patch * most}x{patch * most} for this {name}, got {size}: it has a table of "
+                f"{most}x{most} positions"
+            )
+        return Grid(self.height // patch, self.width // patch)
+
     def timesteps(self) -> Tensor:
         """The middle of 1,000 train timesteps: () -> (B,)."""
         return torch.full((self.batch,), 500, device=self.model.device)
@@ -60,6 +72,7 @@ class Family(NamedTuple):
     wrapped: bool = False
     checkpoints: bool = True  # whether blocks get the carrier under gradient checkpointing, too
     timesteps: int = 1  # train timesteps in one unit of the model's argument `timestep`
+    title: str = ""  # the published models, as people call them
 
     def __reduce__(self) -> tuple[Callable[[str], "Family"], tuple[str]]:
         """A pickled model that is compressed names its family, which has functions that cannot be pickled."""

@@ -49,7 +49,7 @@ def grid(model: Any, argument: Argument) -> Grid:
 
 def inputs(example: Example) -> Inputs:
     config, model = example.model.config, example.model
-    height, width = example.height // PACKED, example.width // PACKED
+    height, width = example.tokens(PACKED)
     kwargs = {
         "hidden_states": example.random(height * width, config["in_channels"]),
         "encoder_hidden_states": example.random(example.text_tokens, config["joint_attention_dim"]),
@@ -64,7 +64,10 @@ def inputs(example: Example) -> Inputs:
     return Inputs((), kwargs)
 
 
-for name, checkpoints in (("FluxTransformer2DModel", True), ("ChromaTransformer2DModel", False)):
+for name, title, checkpoints in (
+    ("FluxTransformer2DModel", "FLUX.1", True),
+    ("ChromaTransformer2DModel", "Chroma", False),
+):
     FAMILIES.append(
         Family(
             models=(name,),
@@ -79,5 +82,6 @@ for name, checkpoints in (("FluxTransformer2DModel", True), ("ChromaTransformer2
             block_carrier="joint_attention_kwargs",
             checkpoints=checkpoints,
             timesteps=1000,
+            title=title,
         )
     )

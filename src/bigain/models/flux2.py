@@ -32,7 +32,7 @@ def grid(model: Any, argument: Argument) -> Grid:
 
 def inputs(example: Example) -> Inputs:
     config, model = example.model.config, example.model
-    height, width = example.height // PACKED, example.width // PACKED
+    height, width = example.tokens(PACKED)
     axes = len(config["axes_dims_rope"])
     words = torch.zeros(example.text_tokens, axes)
     words[:, -1] = torch.arange(example.text_tokens)
@@ -60,5 +60,6 @@ FAMILIES.append(
         carrier="joint_attention_kwargs",
         block_carrier="joint_attention_kwargs",
         timesteps=1000,
+        title="FLUX.2",
     )
 )

@@ -32,8 +32,7 @@ def sites(model: Any) -> list[Site]:
 
 def inputs(example: Example) -> Inputs:
     config, model = example.model.config, example.model
-    patch = config["patch_size"]
-    tokens, width = (example.height // patch) * (example.width // patch), config["attention_head_dim"]
+    tokens, width = example.tokens(config["patch_size"]).tokens, config["attention_head_dim"]
     angles = torch.rand(tokens, width // 2).repeat_interleave(2, 1)
     kwargs = {
         "encoder_hidden_states": example.random(config["text_len"], config["cross_attention_dim"]),
@@ -61,5 +60,6 @@ FAMILIES.append(
         carrier="image_rotary_emb",
         block_carrier="image_rotary_emb",
         wrapped=True,
+        title="Hunyuan-DiT",
     )
 )

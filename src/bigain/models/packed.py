@@ -5,6 +5,7 @@ import weakref
 import torch
 from torch import Tensor
 
+from bigain.tokens.constants import constant
 from bigain.tokens.grid import Grid
 
 SEEN: dict[int, tuple["weakref.ref[Tensor]", int, Grid]] = {}  # pipelines pass the same positions at each step
@@ -49,9 +50,13 @@ def read_grid(ids: Tensor, tokens: int, model: str) -> Grid:
     return grid
 
 
-def positions(height: int, width: int, axes: int = 3) -> Tensor:
-    """Positions of a grid as pipelines make them, on the CPU, so that models without weights can read them."""
-    found = torch.zeros(height, width, axes)
-    found[..., 1] += torch.arange(height)[:, None]
-    found[..., 2] += torch.arange(width)
+@constant
+def positions(height: int, width: int, axes: int = 3, device: torch.device | None = None) -> Tensor:
+    """Row and column of each token, behind a number that is 0, as pipelines make them; the same tensor each time.
+
+    () -> (H W, axes), by default on the CPU, so that models without weights can read them.
+    """
+    found = torch.zeros(height, width, axes, device=device or torch.device("cpu"))
+    found[..., 1] += torch.arange(height, device=found.device)[:, None]
+    found[..., 2] += torch.arange(width, device=found.device)
     return found.view(-1, axes)

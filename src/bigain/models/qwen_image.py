@@ -47,7 +47,7 @@ def grid(model: Any, argument: Argument) -> Grid:
 
 def inputs(example: Example) -> Inputs:
     config = example.model.config
-    height, width = example.height // PACKED, example.width // PACKED
+    height, width = example.tokens(PACKED)
     kwargs = {
         "hidden_states": example.random(height * width, config["in_channels"]),
         "encoder_hidden_states": example.random(example.text_tokens, config["joint_attention_dim"]),
@@ -70,5 +70,6 @@ FAMILIES.append(
         carrier="attention_kwargs",
         block_carrier="joint_attention_kwargs",
         timesteps=1000,
+        title="Qwen-Image",
     )
 )

@@ -23,6 +23,7 @@ def sites(model: Any) -> list[Site]:
 
 def inputs(example: Example) -> Inputs:
     config = example.model.config
+    example.tokens(config["patch_size"], config["pos_embed_max_size"])
     latents = example.random(config["in_channels"], example.height, example.width)
     text = example.random(example.text_tokens, config["joint_attention_dim"])
     pooled = example.random(config["pooled_projection_dim"])
@@ -41,5 +42,6 @@ FAMILIES.append(
         side=128,
         carrier="joint_attention_kwargs",
         block_carrier="joint_attention_kwargs",
+        title="Stable Diffusion 3, 3.5",
     )
 )

@@ -61,5 +61,6 @@ FAMILIES.append(
         grid=lambda model, argument: None,
         inputs=inputs,
         spatial=True,
+        title="Stable Diffusion 1.x, 2.x, XL",
     )
 )

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from bigain.bench.speed import Bench, Machine, Measured
+from bigain.bench.runners import Bench
+from bigain.bench.speed import Machine, Measured
 from bigain.bench.speed_report import name_of, title
 from bigain.bench.stopwatch import PARTS
 from bigain.plots.style import new_figure, styled
