@@ -109,7 +109,7 @@ def compress(
 
     `where` chooses the sites: a `Where`, a string such as "part='down'", or a function that filters self-attentions
     by `Site`. The default is the self-attentions of the finest grid of a U-Net, or of the first 12 of 28 blocks of a
-    DiT.
+    transformer; joint attention counts as self-attention of the image.
 
     `reuse="stage"` plans once per stage of a forward pass, not once per block.
 
