@@ -119,7 +119,7 @@ def flux_inputs(batch: int, size: tuple[int, int], t: Any, seed: int) -> Inputs:
 
 
 def places(size: tuple[int, int], axes: int) -> dict[str, Tensor]:
-    return {"img_ids": positions(size[0] // 2, size[1] // 2, axes), "txt_ids": torch.zeros(TEXT_TOKENS, axes)}
+    return {"img_ids": positions(size[0] // 2, size[1] // 2, axes).clone(), "txt_ids": torch.zeros(TEXT_TOKENS, axes)}
 
 
 def chroma_inputs(batch: int, size: tuple[int, int], t: Any, seed: int) -> Inputs:
