@@ -34,10 +34,8 @@ def inputs(example: Example) -> Inputs:
 FAMILIES.append(
     Family(
         models=("AuraFlowTransformer2DModel",),
-        latents="hidden_states",
         sites=sites,
         default=early,
-        metric="module",
         grid=patch_grid,
         inputs=inputs,
         carrier="attention_kwargs",

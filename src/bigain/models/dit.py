@@ -55,10 +55,8 @@ for name, title, grid_of, inputs in (
     FAMILIES.append(
         Family(
             models=(name,),
-            latents="hidden_states",
             sites=sites,
             default=early,
-            metric="module",
             grid=grid_of,
             inputs=inputs,
             title=title,

@@ -59,12 +59,12 @@ class Family(NamedTuple):
     """
 
     models: tuple[str, ...]  # class names; matching by name keeps diffusers unimported
-    latents: str  # name of the forward argument that holds the latents
     sites: Callable[[Any], list[Site]]
     default: Callable[[list[Site]], Callable[[Site], bool]]
-    metric: str  # "block": match on the block's input before norm1; "module": on the module's own input
     grid: Callable[[Any, Argument], Grid | None]  # of the whole model, or None where each spatial module has its own
     inputs: Callable[["Example"], Inputs]  # random arguments of its forward
+    latents: str = "hidden_states"  # name of the forward argument that holds the latents
+    metric: str = "module"  # match on the module's own input; "block": on the block's input before norm1
     side: int = 64  # of its latents, where the configuration does not say
     spatial: bool = False  # whether blocks lie in modules whose (B, C, H, W) input is the token grid
     carrier: str = "cross_attention_kwargs"

@@ -24,12 +24,18 @@ def rotary(tables: tuple[Tensor, Tensor], text: int) -> tuple[Rotation, Rotation
 APART, FIRST = Stream(text="apart", rotary=rotary), Stream(text="first", rotary=rotary)
 
 
-def sites(model: Any) -> list[Site]:
+def double_blocks(model: Any, stream: Stream = APART, mlp: str = "ff") -> Blocks:
+    """The sites of the double blocks."""
     found = Blocks(packed_tokens(model))
     for index, block in enumerate(model.transformer_blocks):
         found.begin(f"transformer_blocks.{index}")
-        found.add("attn", block.attn, "self", "double", APART)
-        found.add("ff", block.ff, "mlp", "double")
+        found.add("attn", block.attn, "self", "double", stream)
+        found.add(mlp, getattr(block, mlp), "mlp", "double")
+    return found
+
+
+def sites(model: Any) -> list[Site]:
+    found = double_blocks(model)
     for index, block in enumerate(model.single_transformer_blocks):
         found.begin(f"single_transformer_blocks.{index}")
         found.add("proj_mlp", block.proj_mlp, "mlp", "single", FIRST)
@@ -47,20 +53,27 @@ def grid(model: Any, argument: Argument) -> Grid:
     return grid_of_positions(argument("img_ids"), argument("hidden_states").shape[1], type(model).__name__)
 
 
-def inputs(example: Example) -> Inputs:
-    config, model = example.model.config, example.model
-    height, width = example.tokens(PACKED)
-    kwargs = {
+def packed_inputs(example: Example) -> dict[str, Any]:
+    """Latents, text and timesteps, as all models with packed latents take them."""
+    config, (height, width) = example.model.config, example.tokens(PACKED)
+    return {
         "hidden_states": example.random(height * width, config["in_channels"]),
         "encoder_hidden_states": example.random(example.text_tokens, config["joint_attention_dim"]),
         "timestep": example.timesteps() / 1000,
-        "img_ids": positions(height, width),
-        "txt_ids": torch.zeros(example.text_tokens, 3),
     }
+
+
+def guidance(example: Example) -> Tensor:
+    return torch.full((example.batch,), 3.5, device=example.model.device, dtype=example.model.dtype)
+
+
+def inputs(example: Example) -> Inputs:
+    config, kwargs = example.model.config, packed_inputs(example)
+    kwargs |= {"img_ids": positions(*example.tokens(PACKED)), "txt_ids": torch.zeros(example.text_tokens, 3)}
     if "pooled_projection_dim" in config:
         kwargs["pooled_projections"] = example.random(config["pooled_projection_dim"])
     if config.get("guidance_embeds"):
-        kwargs["guidance"] = torch.full((example.batch,), 3.5, device=model.device, dtype=model.dtype)
+        kwargs["guidance"] = guidance(example)
     return Inputs((), kwargs)
 
 
@@ -71,10 +84,8 @@ for name, title, checkpoints in (
     FAMILIES.append(
         Family(
             models=(name,),
-            latents="hidden_states",
             sites=sites,
             default=early,
-            metric="module",
             grid=grid,
             inputs=inputs,
             side=128,

@@ -50,10 +50,8 @@ def inputs(example: Example) -> Inputs:
 FAMILIES.append(
     Family(
         models=("HunyuanDiT2DModel",),
-        latents="hidden_states",
         sites=sites,
         default=early,
-        metric="module",
         grid=patch_grid,
         inputs=inputs,
         side=128,

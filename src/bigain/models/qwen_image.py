@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from bigain.models.family import FAMILIES, Argument, Example, Family, Inputs
-from bigain.models.flux import PACKED, packed_tokens
+from bigain.models.flux import PACKED, double_blocks, packed_inputs
 from bigain.models.site import Site, Stream
-from bigain.models.transformer import Blocks, early
+from bigain.models.transformer import early
 from bigain.tokens.grid import Grid
 from bigain.tokens.rotary import Rotation
 
@@ -24,12 +24,7 @@ JOINT = Stream(text="apart", rotary=rotary)
 
 
 def sites(model: Any) -> list[Site]:
-    found = Blocks(packed_tokens(model))
-    for index, block in enumerate(model.transformer_blocks):
-        found.begin(f"transformer_blocks.{index}")
-        found.add("attn", block.attn, "self", "double", JOINT)
-        found.add("img_mlp", block.img_mlp, "mlp", "double")
-    return found.sites
+    return double_blocks(model, JOINT, "img_mlp").sites
 
 
 def grid(model: Any, argument: Argument) -> Grid:
@@ -46,24 +41,14 @@ def grid(model: Any, argument: Argument) -> Grid:
 
 
 def inputs(example: Example) -> Inputs:
-    config = example.model.config
-    height, width = example.tokens(PACKED)
-    kwargs = {
-        "hidden_states": example.random(height * width, config["in_channels"]),
-        "encoder_hidden_states": example.random(example.text_tokens, config["joint_attention_dim"]),
-        "timestep": example.timesteps() / 1000,
-        "img_shapes": [[(1, height, width)]] * example.batch,
-    }
-    return Inputs((), kwargs)
+    return Inputs((), packed_inputs(example) | {"img_shapes": [[(1, *example.tokens(PACKED))]] * example.batch})
 
 
 FAMILIES.append(
     Family(
         models=("QwenImageTransformer2DModel",),
-        latents="hidden_states",
         sites=sites,
         default=early,
-        metric="module",
         grid=grid,
         inputs=inputs,
         side=128,

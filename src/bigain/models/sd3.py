@@ -33,10 +33,8 @@ def inputs(example: Example) -> Inputs:
 FAMILIES.append(
     Family(
         models=("SD3Transformer2DModel",),
-        latents="hidden_states",
         sites=sites,
         default=early,
-        metric="module",
         grid=patch_grid,
         inputs=inputs,
         side=128,
