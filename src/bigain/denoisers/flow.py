@@ -1,5 +1,6 @@
 """What the transformers with joint attention share: flow matching, shifted noise levels and packed latents."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -73,9 +74,9 @@ class PackedDenoiser(FlowDenoiser):
         arguments = self._arguments(noisy.shape[2] // 2, noisy.shape[3] // 2, condition.values)
         return unpack(self.network(pack(noisy), timestep=t / 1000, **arguments).sample, *noisy.shape[2:])
 
+    @abstractmethod
     def _arguments(self, height: int, width: int, values: dict[str, Any]) -> dict[str, Any]:
         """Arguments of the network for images of height x width tokens."""
-        raise NotImplementedError
 
     def _native_side(self) -> int:
         """The network has positions for any size."""
