@@ -13,8 +13,9 @@ from bigain.denoisers.base import ImageSpec
 from helpers.miniatures import MINIATURES
 
 VARIABLES = [
-    "BIGAIN_FASHION_MNIST", "BIGAIN_CIFAR10", "BIGAIN_IMAGENET", "BIGAIN_PETS", "BIGAIN_COCO"
+    "BIGAIN_FASHION_MNIST", "BIGAIN_CIFAR10", "BIGAIN_IMAGENET", "BIGAIN_PETS", "BIGAIN_COCO", "BIGAIN_QUICKDRAW"
 ]  # fmt: skip
+OFFICIAL = ["fashion-mnist", "cifar-10", "quickdraw", "imagenet-1k", "imagenet-100", "pets", "coco"]
 
 
 @pytest.fixture(params=MINIATURES)
@@ -82,7 +83,7 @@ def test_a_subset_keeps_image_labels_and_captions_together(data: Dataset) -> Non
 
 
 def test_prompts_numbers_and_description(data: Dataset) -> None:
-    assert data.prompts.format(data.classes[0]).startswith("a photo of a ")
+    assert data.prompts.format(data.classes[0]).startswith(("a photo of a ", "a drawing of a "))
     assert data.numbers is None or len(data.numbers) == len(data.classes)
     assert data.describe().startswith(f"{data.name} {data.split}: {len(data):,} images, {len(data.classes):,} classes")
     assert "\n" not in data.describe()
@@ -93,7 +94,7 @@ def test_a_data_set_can_go_to_another_process(data: Dataset) -> None:
     assert again.examples[0].name == data.subset(1).examples[0].name
 
 
-@pytest.mark.parametrize("name", ["fashion-mnist", "cifar-10", "imagenet-1k", "imagenet-100", "pets", "coco"])
+@pytest.mark.parametrize("name", OFFICIAL)
 def test_nothing_there_explains_layout_root_and_variable(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +107,7 @@ def test_nothing_there_explains_layout_root_and_variable(
     assert str(tmp_path) in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["fashion-mnist", "cifar-10", "imagenet-1k", "imagenet-100", "pets", "coco"])
+@pytest.mark.parametrize("name", OFFICIAL)
 def test_a_mistyped_split_lists_the_splits(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^unknown .* split 'tset'\. (Did you mean 'test'\? )?Available: "):
         load_data(f"{name}(root={str(tmp_path)!r}, split='tset')")

@@ -201,3 +201,21 @@ def test_a_small_record_of_several_labels_keeps_the_rankings(tmp_path: Path) -> 
 def test_an_unknown_row_is_named(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"unknown row 'plan'\. Did you mean 'plain'"):
         read_report(folder, against="plan")
+
+
+@pytest.mark.parametrize("classes", [6, 21, 40])
+def test_of_many_classes_the_first_five_count_too(tmp_path: Path, classes: int) -> None:
+    """Also in the small record, which keeps only the beginning of a long ranking."""
+    store = Store(tmp_path / FILE)
+    ids = store.begin(experiment(tmp_path, rows=ROWS, tasks=["classify"]))
+    for label, place in (("none", 4), ("merge, ratio 0.3", 5)):  # of the true class, counted from 0
+        order = tuple((3 + k - place) % classes for k in range(classes))
+        store.add_decisions(ids[label], [decision(0, 0)._replace(ranking=order, predicted=order[0])], {})
+    store.write_record(tmp_path / "small.sqlite")
+    whole, small = read_report(tmp_path), read_report(tmp_path / "small.sqlite")
+    ranking = Store(tmp_path / "small.sqlite", read_only=True).decisions(1)["image 0"].ranking
+    store.close()
+    assert whole == small
+    assert len(ranking) == (21 if classes > 20 else 0)
+    assert [row.top5 and row.top5.value for row in small.rows[:2]] == ([1.0, 0.0] if classes > 20 else [None, None])
+    assert ("top-5 %" in markdown(small)) == (classes > 20)

@@ -12,6 +12,8 @@ from bigain.data.cifar10 import STEMS as CIFAR_STEMS
 from bigain.data.fashion_mnist import STEMS
 from bigain.data.imagenet import HUNDRED, KAGGLE, META, SOLUTION, TRUTH, read_synsets
 from bigain.data.pets import BREEDS
+from bigain.data.quickdraw import CLASSES as DRAWN
+from bigain.data.quickdraw import EACH
 
 COCO_KINDS = {1: "person", 3: "car", 18: "dog", 90: "toothbrush"}  # the official ids have gaps
 
@@ -127,6 +129,23 @@ def pets(root: Path) -> str:
     return f"pets(root={str(root)!r})"
 
 
+def quickdraw(root: Path) -> str:
+    """A line for each drawing: grey on one side, and one pixel whose place is the number of the drawing."""
+    lines = []
+    for place in range(EACH):
+        drawing = [0.0] * 392 + [0.25] * 392
+        drawing[place] = 1.0
+        lines.append(json.dumps(drawing).replace("0.0", "0"))
+    packed = gzip.compress("\n".join(lines).encode())
+    for name in DRAWN:
+        (root / f"{name}.ndjson.gz").write_bytes(packed)
+    return f"quickdraw(root={str(root)!r})"
+
+
+def quickdraw_sample(root: Path) -> str:
+    return "quickdraw-sample"
+
+
 def coco(root: Path) -> str:
     """Five images: three with labels, of which one has a kind twice, and two without."""
     objects = {139: [18, 1, 18], 285: [90], 632: [3, 1], 724: [], 776: []}
@@ -174,6 +193,8 @@ MINIATURES = {
     "fashion-mnist": fashion_mnist,
     "fashion-sample": fashion_sample,
     "cifar-10": cifar_binaries,
+    "quickdraw": quickdraw,
+    "quickdraw-sample": quickdraw_sample,
     "imagenet-1k": imagenet_folders,
     "imagenet-100": imagenet_100,
     "pets": pets,

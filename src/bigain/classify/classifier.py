@@ -66,7 +66,7 @@ class DiffusionClassifier:
         self.classes = check_classes(classes)
         self.asked = policy
         self.timesteps = resolve_timesteps(policy, timesteps, denoiser)
-        self.policy: Policy = choose_policy(policy, self.timesteps)
+        self.policy: Policy = choose_policy(policy, self.timesteps, len(self.classes))
         if isinstance(self.policy, Cascade) != (final is not None):
             raise ValueError("a cascade needs final=, the denoiser of its last rounds, and final= needs a cascade")
         if loss not in tuple(LOSSES):
@@ -154,7 +154,7 @@ class DiffusionClassifier:
         truth = None if labels is None else check_labels(self.classes, len(images), labels)
         profile = fit_timesteps(self, images, truth, trials, candidates, progress)
         self.timesteps = profile
-        self.policy = choose_policy(self.asked, profile)
+        self.policy = choose_policy(self.asked, profile, len(self.classes))
         self.scale = self._first_scale()
         return profile
 

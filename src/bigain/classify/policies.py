@@ -13,6 +13,7 @@ from bigain.classify.state import POLICIES, ClassifierState, Policy
 from bigain.classify.trials import TimestepSampler, Trial
 from bigain.registry import call, miss, parse_call
 
+FEW_CLASSES = 100  # up to which the paper has two stages
 PRESET_NAMES = ("paper", "balanced", "fast")  # see presets.py
 
 
@@ -118,3 +119,8 @@ PAPER: dict[str, Stages] = {
     "pets": Stages((5, 20), (5, 1)),
     "imagenet-1k": Stages((5, 20, 100), (50, 10, 1)),
 }
+
+
+def paper_stages(classes: int) -> Stages:
+    """The stages of the paper's experiment with about as many classes."""
+    return PAPER["imagenet-100"] if classes <= FEW_CLASSES else PAPER["imagenet-1k"]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bigain.classify.policies import as_policy, parse_policy
+from bigain.classify.policies import as_policy, paper_stages, parse_policy
 from bigain.classify.state import Policy
 from bigain.classify.trials import Timesteps, check_timesteps
 from bigain.profile import TimestepProfile
@@ -21,7 +21,9 @@ class Preset(NamedTuple):
 
 
 PRESETS = {
-    "paper": Preset("stages", "stages", "the paper's protocol: stages of 5 and 20 trials"),
+    "paper": Preset(
+        "stages", "stages", "the paper's protocol: stages of 5 and 20 trials, with over 100 classes 5, 20 and 100"
+    ),
     "balanced": Preset(
         "curtail(confidence=0.85)", "race(confidence=0.5)", "as accurate as the paper's, in fewer evaluations"
     ),
@@ -61,8 +63,10 @@ def resolve_timesteps(
     return check_timesteps(timesteps, denoiser.schedule.num_train_timesteps)
 
 
-def choose_policy(policy: Any, timesteps: Timesteps) -> Policy:
-    """A preset's policy for these timesteps, or the policy that was asked for."""
+def choose_policy(policy: Any, timesteps: Timesteps, classes: int) -> Policy:
+    """A preset's policy for these timesteps and so many classes, or the policy that was asked for."""
+    if policy == "paper":
+        return paper_stages(classes)
     if not is_preset(policy):
         return as_policy(policy)
     fitted = isinstance(timesteps, TimestepProfile) and bool(timesteps.spreads)

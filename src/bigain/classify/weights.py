@@ -16,8 +16,8 @@ from bigain.classify.calibration import fit_scale
 RIVALS = 15  # the nearest wrong classes of each image; others hardly matter
 STRENGTHS = (0.5, 2.0, 8.0, 32.0)  # of the penalty, divided by the number of images
 FOLDS = 5
-FEWEST = 20  # images that a fit needs; below that weights are equal
-CLEARLY = 0.5  # standard errors by which a fit must be better than equal weights
+FEWEST = 40  # images that a fit needs; below that weights are equal
+CLEARLY = 1.0  # standard errors by which a fit must be better than equal weights
 NEAREST = 4  # classes of an image whose differences matter to the end
 
 

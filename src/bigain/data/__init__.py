@@ -1,6 +1,6 @@
 """The datasets; a new one is a new file and a line here."""
 
-from bigain.data import cifar10, coco, fashion_mnist, folder, huggingface, imagenet, pets, table
+from bigain.data import cifar10, coco, fashion_mnist, folder, huggingface, imagenet, pets, quickdraw, table
 from bigain.data.arrays import LabelledImages
 from bigain.data.dataset import Dataset, Example
 from bigain.data.loaders import DATASETS, load_data
@@ -18,5 +18,6 @@ __all__ = [
     "imagenet",
     "load_data",
     "pets",
+    "quickdraw",
     "table",
 ]

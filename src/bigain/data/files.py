@@ -7,6 +7,8 @@ from pathlib import Path
 
 from bigain.registry import miss
 
+SHOWN = 8  # missing files that an error names
+
 
 @dataclass(frozen=True)
 class Home:
@@ -28,7 +30,8 @@ class Home:
                 if not missing:
                     return [place / name for name in choice]
                 if len(missing) < len(choice):
-                    gaps.append(f" ({place} lacks {', '.join(missing)})")
+                    more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+                    gaps.append(f" ({place} lacks {', '.join(missing[:SHOWN])}{more})")
         raise self.lost(*places, gap=gaps[0] if gaps else "")
 
     def lost(self, *places: Path, gap: str = "") -> FileNotFoundError:

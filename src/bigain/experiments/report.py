@@ -29,6 +29,7 @@ class Row:
     name: str
     values: dict[str, Any]
     accuracy: Share | None = None
+    top5: Share | None = None  # the true class is among the first five, of many
     ranking: Estimate | None = None  # label-ranking average precision, multi-label only
     macro: float | None = None  # class-macro average precision, multi-label only
     change: Estimate | None = None  # of accuracy against the reference, on the same images
@@ -189,6 +190,8 @@ def classification(own: Decisions) -> dict[str, Any]:
         "evaluations": float(np.mean([r.evaluations for r in rows])),
         "seconds": float(np.median([r.seconds / r.evaluations for r in rows])),
     }
+    if all(len(r.truth) == 1 and len(r.ranking) >= MANY_CLASSES for r in rows):
+        found["top5"] = wilson(sum(r.truth[0] in r.ranking[:5] for r in rows), len(rows))
     if any(len(r.truth) != 1 for r in rows):
         labels = np.zeros((len(rows), len(rows[0].ranking)), dtype=bool)
         for place, r in zip(labels, rows, strict=True):

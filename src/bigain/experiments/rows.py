@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+MANY_CLASSES = 21  # from so many on, reports tell how often the true class is among the first five
+
 
 class DecisionRow(NamedTuple):
     """One classified image."""

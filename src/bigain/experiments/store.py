@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from bigain.experiments.changes import as_text, changed, compare
 from bigain.experiments.experiment import Experiment, Setting
 from bigain.experiments.migration import migrate
-from bigain.experiments.rows import DecisionRow, GeneratedRow, pack, unpack
+from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow, pack, unpack
 from bigain.experiments.schema import RecordError, damaged, open_reading, open_writing, recognise
 
 T = TypeVar("T")
@@ -262,8 +262,11 @@ def shrink(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as copy:
         copy.execute("update decisions set errors = null, steps = '[]'")
         (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
-        if not several:  # then reports look at the winner only
-            copy.execute("update decisions set ranking = '[]', chances = '[]'")
+        if not several:  # then reports look at the winner only, and of many classes at the first five
+            copy.execute("update decisions set chances = '[]'")
+            copy.execute(f"update decisions set ranking = '[]' where json_array_length(ranking) < {MANY_CLASSES}")
+            first = f"(select json_group_array(value) from (select value from json_each(ranking) limit {MANY_CLASSES}))"
+            copy.execute(f"update decisions set ranking = {first}")
         copy.execute("vacuum")
 
 

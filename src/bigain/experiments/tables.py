@@ -67,6 +67,7 @@ def columns(report: Report) -> list[Column]:
         Column("setting", lambda r: r.label),
         Column("accuracy %", lambda r: interval(r.accuracy)),
         Column("n", lambda r: str(r.accuracy.n) if r.accuracy else ""),
+        Column("top-5 %", lambda r: interval(r.top5)),
         Column("LRAP %", lambda r: interval(r.ranking)),
         Column("macro AP %", lambda r: percent(r.macro)),
         Column(f"against {report.against}", lambda r: signed(r.change)),

@@ -3,7 +3,7 @@
 import json
 import platform
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,12 +20,21 @@ from bigain.metrics.intervals import Share, wilson
 from bigain.pictures import contact_sheet
 from bigain.zoo.features import FeatureNet, predict
 
+MOST_ROWS = 24  # of a sheet of samples
 Progress = Callable[[str, int, int], None]  # (what, done, of)
 
 
+class Accuracy(NamedTuple):
+    """The share of images whose true class came first, and among the first five; how they were classified."""
+
+    top1: Share
+    top5: Share
+    policy: str
+
+
 def accuracy(
-    denoiser: Denoiser, test: LabelledImages, rows: Sequence[int], policy: Any, progress: Progress | None = None
-) -> Share:
+    denoiser: Denoiser, test: LabelledImages, rows: Sequence[int], policy: str, progress: Progress | None = None
+) -> Accuracy:
     """Zero-shot accuracy on test images, uncompressed."""
     classifier = DiffusionClassifier(denoiser, range(len(test.classes)), policy)
     done = 0
@@ -37,12 +46,16 @@ def accuracy(
             progress("accuracy", done, len(rows))
 
     decisions = classifier([test.images[i] for i in rows], progress=count)
-    return wilson(sum(d.index == int(test.labels[i]) for d, i in zip(decisions, rows, strict=True)), len(rows))
+    places = [d.ranking.index(int(test.labels[i])) for d, i in zip(decisions, rows, strict=True)]
+    first, among = (wilson(sum(place < best for place in places), len(rows)) for best in (1, 5))
+    return Accuracy(first, among, policy)
 
 
 def sample_sheet(denoiser: LabelledDenoiser, each: int = 10, sampling: Sampling | None = None) -> Image.Image:
-    """One row of guided samples for each class."""
-    labels = [k for k in range(len(denoiser.classes)) for _ in range(each)]
+    """One row of guided samples for each class, or for some where there are many."""
+    classes = len(denoiser.classes)
+    shown = range(0, classes, -(-classes // MOST_ROWS))
+    labels = [k for k in shown for _ in range(each)]
     return contact_sheet(generate(denoiser, labels, sampling), each)
 
 
@@ -61,11 +74,12 @@ def judge_samples(
 def make_card(
     recipe: dict[str, Any],
     progress: dict[str, Any],
-    share: Share,
+    found: Accuracy,
     judged: dict[str, Any] | None,
     sampling: Sampling,
 ) -> dict[str, Any]:
     """The card of a finished run, as JSON."""
+    share = found.top1
     card: dict[str, Any] = {
         "name": recipe["name"],
         "summary": f"{recipe['family']} on {recipe['data']}, {progress['parameters']:,} parameters, accuracy {share}",
@@ -75,8 +89,9 @@ def make_card(
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "accuracy": {
             "value": share.value, "low": share.low, "high": share.high, "n": share.n, "seed": 0,
-            "policy": "stages(trials=(5, 20), keep=(5, 1)), uncompressed, test images outside the bundled sample",
+            "policy": f"{found.policy}, uncompressed, test images outside the bundled sample",
         },
+        "top5": {"value": found.top5.value, "low": found.top5.low, "high": found.top5.high},
     }  # fmt: skip
     if judged is not None:
         recognised: Share = judged["recognised"]
@@ -103,6 +118,7 @@ def card_text(card: dict[str, Any]) -> str:
         "",
         f"- Zero-shot accuracy: {found['value']:.1%} [{found['low']:.1%}, {found['high']:.1%}], n = {found['n']}, "
         f"{found['policy']}.",
+        *top_five(card),
         f"- Validation loss (averaged weights, fixed noise): {card['curve'][-1]['validation']:.4f}.",
     ]
     if "samples" in card:
@@ -121,3 +137,11 @@ def card_text(card: dict[str, Any]) -> str:
     for point in [curve[i] for i in sorted({round(i) for i in np.linspace(0, len(curve) - 1, 12)})]:
         lines.append(f"| {point['samples']:,.0f} | {point['loss']:.4f} | {point['validation']:.4f} |")
     return "\n".join(lines) + "\n"
+
+
+def top_five(card: dict[str, Any]) -> list[str]:
+    """Where there are many classes, how often the true one is among the first five."""
+    if "top5" not in card or card["recipe"]["architecture"].get("num_embeds_ada_norm", 0) <= 20:
+        return []
+    found = card["top5"]
+    return [f"- Among the first five: {found['value']:.1%} [{found['low']:.1%}, {found['high']:.1%}]."]

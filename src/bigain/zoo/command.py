@@ -14,6 +14,8 @@ from bigain.classify.images import to_tensors
 from bigain.data.arrays import LabelledImages
 from bigain.data.cifar10 import cifar10
 from bigain.data.fashion_mnist import fashion_mnist, fashion_sample, sample_rows
+from bigain.data.quickdraw import quickdraw
+from bigain.data.quickdraw import sample_rows as quickdraw_rows
 from bigain.denoisers.base import ImageSpec
 from bigain.metrics.intervals import wilson
 from bigain.progress import progress_bars
@@ -75,6 +77,8 @@ def training_data(name: str, root: str | None) -> Data:
     """A dataset's two splits, the bundled test rows, and the features for the distance of samples."""
     if name == "cifar-10":
         return Data(cifar10("train", root), cifar10("test", root), np.array([], dtype=int), shelved(name))
+    if name == "quickdraw":
+        return Data(quickdraw("train", root), quickdraw("test", root), quickdraw_rows(), shelved(name))
     return Data(fashion_mnist("train", root), fashion_mnist("test", root), sample_rows(), shelved(name))
 
 

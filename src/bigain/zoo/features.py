@@ -12,9 +12,12 @@ from torch.nn import functional as F
 
 from bigain.data.cifar10 import CLASSES as CIFAR
 from bigain.data.fashion_mnist import CLASSES as FASHION
+from bigain.data.quickdraw import CLASSES as QUICKDRAW
+from bigain.zoo.augment import augmented
 from bigain.zoo.recipes import FeatureRecipe
 
-CLASSES = {"fashion": FASHION, "cifar": CIFAR}  # what the outputs of a network of this name mean
+# what the outputs of a network of this name mean
+CLASSES = {"fashion": FASHION, "cifar": CIFAR, "quickdraw": QUICKDRAW}
 
 
 class FeatureNet(nn.Module):
@@ -48,20 +51,16 @@ def train_features(
     recipe: FeatureRecipe, images: Tensor, labels: Tensor, *, batch: int = 128, seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> FeatureNet:  # fmt: skip
-    """Plain supervised training with a one-cycle rate and small shifts: (N, c, 32, 32), (N,) -> network."""
+    """Plain supervised training with a one-cycle rate and random views: (N, c, 32, 32), (N,) -> network."""
     torch.manual_seed(seed)
-    network = FeatureNet(recipe.short, images.shape[1], width=recipe.width).train()
+    network = FeatureNet(recipe.short, images.shape[1], len(CLASSES[recipe.short]), recipe.width).train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.02)
     steps = recipe.epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=3e-3, total_steps=steps)
     generator = torch.Generator().manual_seed(seed)
     for _ in range(recipe.epochs):
         for rows in torch.randperm(len(images), generator=generator).split(batch)[: len(images) // batch]:
-            dy, dx = (int(n) for n in torch.randint(-2, 3, (2,), generator=generator))
-            seen = torch.roll(images[rows], (dy, dx), (2, 3))
-            if recipe.mirror and torch.rand((), generator=generator) < 0.5:
-                seen = seen.flip(3)
-            loss = F.cross_entropy(network(seen), labels[rows], label_smoothing=0.05)
+            loss = F.cross_entropy(network(viewed(images[rows], recipe, generator)), labels[rows], label_smoothing=0.05)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -69,6 +68,17 @@ def train_features(
             if progress is not None:
                 progress(len(rows), loss.item())
     return network.eval()
+
+
+def viewed(images: Tensor, recipe: FeatureRecipe, generator: torch.Generator) -> Tensor:
+    """A batch in a view of its own, or each image in one: (B, c, 32, 32) -> same."""
+    if recipe.augmentation is not None:
+        return augmented(images, recipe.augmentation, generator)
+    dy, dx = (int(n) for n in torch.randint(-2, 3, (2,), generator=generator))
+    seen = torch.roll(images, (dy, dx), (2, 3))
+    if recipe.mirror and torch.rand((), generator=generator) < 0.5:
+        seen = seen.flip(3)
+    return seen
 
 
 @torch.no_grad()

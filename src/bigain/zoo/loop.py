@@ -13,13 +13,11 @@ from torch import Tensor
 
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensors
-from bigain.classify.policies import Exhaustive, Stages
 from bigain.data.arrays import LabelledImages
 from bigain.denoisers.base import ImageSpec
 from bigain.denoisers.labelled import LabelledDenoiser, build_labelled, load_labelled, save_labelled
 from bigain.denoisers.schedule import Schedule
 from bigain.generation import Sampling
-from bigain.metrics.intervals import Share
 from bigain.profile import TimestepProfile
 from bigain.zoo.card import Progress, accuracy, card_text, judge_samples, make_card, sample_sheet
 from bigain.zoo.features import FeatureNet
@@ -49,6 +47,7 @@ class Intervals:
     sampling: Sampling = Sampling()  # noqa: RUF009 - frozen
 
 
+AFFORDABLE = 75_000  # images times classes that are judged
 SMOKE = Intervals(note=4, look=8, quick=2, profile=10, final=4, samples=10, sampling=Sampling(num_inference_steps=2))
 
 
@@ -104,11 +103,22 @@ class Trainer:
     def _look(self) -> None:
         """A sample sheet and a quick accuracy, to follow the run."""
         with averaged(self.run):
-            share = accuracy(self.denoiser, self.data.test, self.rows()[: self.intervals.quick], Exhaustive(10))
-            sheet = sample_sheet(self.denoiser, 5, self.intervals.sampling)
+            policy = "stages(trials=(1, 10), keep=(20, 1))" if self.many else "exhaustive(10)"
+            rows = self.rows()[: self._affordable(self.intervals.quick, AFFORDABLE // 10)]
+            share = accuracy(self.denoiser, self.data.test, rows, policy).top1
+            sheet = sample_sheet(self.denoiser, 2 if self.many else 5, self.intervals.sampling)
         sheet.save(self.out / f"samples-{self.samples:08d}.png")
         with (self.out / "looks.jsonl").open("a") as file:
             file.write(json.dumps({"samples": self.samples, "accuracy": share.value, "n": share.n}) + "\n")
+
+    @property
+    def many(self) -> bool:
+        """Whether there are too many classes to try all of them often."""
+        return len(self.denoiser.classes) > 20
+
+    def _affordable(self, images: int, most: int = AFFORDABLE) -> int:
+        """So many images, or fewer where there are many classes: `most` is the product of both."""
+        return min(images, max(10, most // len(self.denoiser.classes)))
 
     def rows(self) -> list[int]:
         """Test images of the evaluation, in a fixed random order."""
@@ -118,7 +128,7 @@ class Trainer:
     def _profile(self, model: LabelledDenoiser) -> TimestepProfile:
         """Timesteps and weights, fitted on held-out training images."""
         images, labels = self.data.train.images, self.data.train.labels
-        rows = range(len(images) - self.intervals.profile, len(images))
+        rows = range(len(images) - self._affordable(self.intervals.profile), len(images))
         classifier = DiffusionClassifier(model, range(len(model.classes)))
         return classifier.fit([images[i] for i in rows], [int(labels[i]) for i in rows])
 
@@ -129,8 +139,9 @@ class Trainer:
         model = load_labelled(self.out)
         model.profile = self._profile(model)
         save_labelled(self.out, model, self.recipe.family)
-        rows = self.rows()[: self.intervals.final]
-        share: Share = accuracy(model, self.data.test, rows, Stages((5, 20), (5, 1)), progress)
+        rows = self.rows()[: self._affordable(self.intervals.final)]
+        policy = f"stages(trials=(5, 20), keep={(20, 5) if self.many else (5, 1)})"
+        found = accuracy(model, self.data.test, rows, policy, progress)
         judged = None
         if self.data.features is not None:
             test = to_tensors([self.data.test.images[i] for i in self.rows()], model.image_spec)
@@ -142,7 +153,7 @@ class Trainer:
             "seconds": self.run.seconds,
             "curve": self.run.curve,
         }
-        card = make_card(asdict(self.recipe), facts, share, judged, self.intervals.sampling)
+        card = make_card(asdict(self.recipe), facts, found, judged, self.intervals.sampling)
         (self.out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
         (self.out / "card.md").write_text(card_text(card))
         return card

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bigain.zoo.augment import Augmentation
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -25,6 +27,8 @@ class Recipe:
     restarts: tuple[int, ...] = ()  # samples after which a new cycle begins, at the full learning rate
     ema: float = 0.999
     label_dropout: float = 0.1
+    augmentation: Augmentation | None = None
+    bfloat16: bool = False  # matrix products in bfloat16 while training, those of attention too; weights stay float32
     seed: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -122,6 +126,30 @@ RECIPES: dict[str, Recipe] = {
             prompt_tokens=4,
             muon=6e-3,
         ),
+        Recipe(
+            name="quickdraw-dit",
+            data="quickdraw",
+            family="dit",
+            architecture={
+                "sample_size": 16,
+                "patch_size": 1,
+                "in_channels": 4,
+                "out_channels": 4,
+                "num_layers": 6,
+                "num_attention_heads": 2,
+                "attention_head_dim": 48,
+                "num_embeds_ada_norm": 345,
+                "norm_type": "ada_norm_zero",
+                "norm_elementwise_affine": False,
+                "activation_fn": "gelu-approximate",
+                "attention_bias": True,
+            },
+            schedule=LINEAR,
+            samples=640_000,
+            muon=6e-3,
+            augmentation=Augmentation(),
+            bfloat16=True,
+        ),
     )
 }
 
@@ -136,6 +164,7 @@ class FeatureRecipe:
     width: int = 32
     epochs: int = 6
     mirror: bool = False  # half of the batches are seen in a mirror
+    augmentation: Augmentation | None = None  # of each image, instead of shifts and mirrors of a batch
 
     @property
     def short(self) -> str:
@@ -148,5 +177,6 @@ FEATURES: dict[str, FeatureRecipe] = {
     for recipe in (
         FeatureRecipe("fashion-features", "fashion-mnist", (28, 1, 2)),
         FeatureRecipe("cifar-features", "cifar-10", (32, 3, 0), width=48, epochs=8, mirror=True),
+        FeatureRecipe("quickdraw-features", "quickdraw", (28, 1, 2), epochs=24, augmentation=Augmentation()),
     )
 }

@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from diffusers.models.attention_processor import Attention, AttnProcessor, AttnProcessor2_0
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bigain.defaults import NUM_TRAIN_TIMESTEPS
+from bigain.denoisers.codec import PixelCodec
 from bigain.denoisers.labelled import LabelledModel
 from bigain.denoisers.schedule import Schedule
+from bigain.zoo.augment import augmented
 from bigain.zoo.muon import Muon
 from bigain.zoo.recipes import Recipe
 
@@ -125,7 +128,13 @@ def train_step(run: Run, schedule: Schedule, latents: Tensor, labels: Tensor) ->
     noise = torch.randn((recipe.batch, *latents.shape[1:]), generator=generator)
     chosen = torch.where(dropped, run.network.classes, labels[rows])
 
-    loss = denoising_loss(run.network, schedule, latents[rows], chosen, t.long(), noise)
+    seen = latents[rows]
+    if recipe.augmentation is not None:
+        codec = PixelCodec(recipe.image_spec[1])
+        pixels = augmented(codec.decode(seen).sample, recipe.augmentation, generator)
+        seen = codec.encode(pixels).latent_dist.mode()
+    with low_precision(run.network) if recipe.bfloat16 else nullcontext():
+        loss = denoising_loss(run.network, schedule, seen, chosen, t.long(), noise)
     run.network.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(run.network.parameters(), 1.0)
@@ -136,6 +145,27 @@ def train_step(run: Run, schedule: Schedule, latents: Tensor, labels: Tensor) ->
     run.step += 1
     update_average(run)
     return loss.item()
+
+
+@contextmanager
+def low_precision(network: nn.Module) -> Iterator[None]:
+    """Matrix products in bfloat16 inside the `with` block, those of attention too.
+
+    There and back this is twice as fast on a CPU as torch's fused attention.
+    """
+    fused = [
+        (module, module.processor)
+        for module in network.modules()
+        if isinstance(module, Attention) and isinstance(module.processor, AttnProcessor2_0)
+    ]
+    for module, _ in fused:
+        module.set_processor(AttnProcessor())
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            yield
+    finally:
+        for module, processor in fused:
+            module.set_processor(processor)
 
 
 @torch.no_grad()
