@@ -2,7 +2,8 @@
 
 Each trial at a timestep of its own; half as many timesteps with two noises, or with a noise and its mirror image;
 noises that all images share; and shared noises that were chosen on training images. Every class is tried on every
-trial, and all weights are equal. `python benchmarks/noises.py fashion-dit` writes `benchmarks/results/noises-fashion-dit.json`.
+trial, and all weights are equal. `python benchmarks/noises.py fashion-dit` writes
+`benchmarks/results/noises-fashion-dit.json`.
 """
 
 import argparse
