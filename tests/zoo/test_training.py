@@ -13,17 +13,21 @@ from bigain.generation import Sampling, generate
 from bigain.zoo.command import smoke_data
 from bigain.zoo.loop import SMOKE, Trainer
 from bigain.zoo.recipes import RECIPES, Recipe
-from bigain.zoo.train import batch_rows, learning_rate
+from bigain.zoo.train import batch_rows, learning_rate, low_precision
 
 TINY = {
     "fashion-dit": {"num_layers": 1, "num_attention_heads": 1},
     "fashion-unet": {"block_out_channels": [8, 16], "attention_head_dim": [1, 2]},
     "cifar-unet": {"block_out_channels": [8, 8, 16], "attention_head_dim": [1, 1, 2]},
     "fashion-mmdit": {"num_layers": 2, "num_attention_heads": 1, "caption_projection_dim": 16},
+    "quickdraw-dit": {"num_layers": 1, "num_attention_heads": 1},
 }
 
 
-NAMES_AND_MUON = [("fashion-dit", 0.0), ("fashion-unet", 0.0), ("fashion-unet", 6e-3), ("fashion-mmdit", 6e-3)]
+NAMES_AND_MUON = [
+    ("fashion-dit", 0.0), ("fashion-unet", 0.0), ("fashion-unet", 6e-3), ("fashion-mmdit", 6e-3),
+    ("quickdraw-dit", 6e-3),  # with augmentation, in bfloat16
+]  # fmt: skip
 
 
 def tiny(name: str, **changes: object) -> Recipe:
@@ -83,6 +87,22 @@ def test_images_do_not_depend_on_their_batch(tmp_path: Path) -> None:
     together = generate(denoiser, [0, 1, 2, 3], sampling)
     alone = torch.cat([generate(denoiser, [k], sampling, first=k) for k in range(4)])
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-4)
+
+
+def test_low_precision_changes_little_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    trainer = Trainer(tiny("quickdraw-dit"), smoke_data(), tmp_path, SMOKE)
+    network = trainer.denoiser.labelled
+    for parameter in network.parameters():  # a fresh one answers zero: its gates are closed
+        parameter.data += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+    processors = [type(block.attn1.processor) for block in network.model.transformer_blocks]
+    noisy, t, labels = torch.randn(4, 4, 16, 16), torch.tensor([10, 300, 600, 900]), torch.arange(4)
+    exact = network(noisy, t, labels)
+    with low_precision(network):
+        near = network(noisy, t, labels)
+    assert near.dtype == torch.bfloat16
+    assert 0 < (near - exact).norm() / exact.norm() < 0.02
+    assert [type(block.attn1.processor) for block in network.model.transformer_blocks] == processors
+    assert torch.equal(network(noisy, t, labels), exact)
 
 
 def test_learning_rate_rises_stays_and_falls() -> None:
