@@ -145,7 +145,7 @@ RECIPES: dict[str, Recipe] = {
                 "attention_bias": True,
             },
             schedule=LINEAR,
-            samples=640_000,
+            samples=512_000,
             muon=6e-3,
             augmentation=Augmentation(),
             bfloat16=True,
