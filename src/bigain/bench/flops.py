@@ -30,6 +30,7 @@ MAIN = (
     Compression("gated_merge(ratio=0.7)"),
     Compression("gated_merge(ratio=0.7)", reuse="stage"),
     Compression("block_merge(ratio=0.7)"),
+    Compression("toma(ratio=0.7)"),
     Compression("sito(ratio=0.7)"),
     Compression("todo(factor=2)"),
     Compression("kv_downsample(factor=2)"),
