@@ -103,7 +103,7 @@ COMPILED = [
     "block_merge(ratio=0.6, tile='min')",
     "block_merge(ratio=0.6, tile='mean')",
     "sito(ratio=0.6)",
-    "toma(ratio=0.6, tiles=(3, 4), weighted=True)",
+    "toma(ratio=0.6, tiles=(2, 3), weighted=True)",
     "toma(ratio=0.5, tiles=2, unmerge='pinv')",
     "kv_downsample(factor=2, alpha=(0.8, 1.2))",
     "kv_downsample(factor=2, alpha=0.9)",

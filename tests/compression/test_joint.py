@@ -195,13 +195,16 @@ def reference(name, module, kind, plan, row, image, text, apart, mask):
 
     output = attention(q, k, v, bias)
     out = getattr(module, "to_out", None)
-    of_image = torch.stack(output[len(words) :])
-    of_image = stands_for @ of_image if kind == "soft" else of_image[stands_for]
+    of_image = unmerged(kind, torch.stack(output[len(words) :]), stands_for)
     of_image = of_image if out is None else linear(out[0], of_image)
     if not words:
         return of_image, None
     last = module.to_add_out if apart else (None if out is None else out[0])
     return of_image, torch.stack(output[: len(words)]) if last is None else linear(last, output[: len(words)])
+
+
+def unmerged(kind, merged, stands_for):
+    return stands_for @ merged if kind == "soft" else merged[stands_for]
 
 
 def inputs_of(name):
@@ -279,7 +282,7 @@ def test_cross_attention_of_hunyuan_turns_its_queries_alone(kind):
         )
         k = by_heads(linear(module.to_k, text), module.norm_k, None)
         output = attention(q, k, list(linear(module.to_v, text)), lambda a, b: 0.0)
-        close(seen["output"][row], linear(module.to_out[0], torch.stack(output)[stands_for]))
+        close(seen["output"][row], linear(module.to_out[0], unmerged(kind, torch.stack(output), stands_for)))
 
 
 # ---- closed cases
