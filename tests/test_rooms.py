@@ -19,26 +19,27 @@ ARROWS = {
     "denoisers": {"models"},
     "data": set(),
     "compression": {"models", "operators", "tokens"},
+    "caching": {"models"},
     "tomesd": {"operators", "models", "compression"},
     "classify": {"models", "denoisers", "pictures"},  # not compression
     "generation": {"models", "denoisers"},
     "zoo": {"denoisers", "classify", "data", "generation", "metrics", "pictures", "progress"},
     "loading": {"denoisers", "zoo"},
     "experiments": {
-        "classify", "compression", "data", "denoisers", "generation", "loading", "metrics", "models", "operators",
-        "pictures", "plugins", "progress", "tokens", "zoo", "bench",
+        "caching", "classify", "compression", "data", "denoisers", "generation", "loading", "metrics", "models",
+        "operators", "pictures", "plugins", "progress", "tokens", "zoo", "bench",
     },
-    "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
+    "bench": {"caching", "classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},
     "commands": {
-        "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics", "models",
-        "operators", "pictures", "plots", "progress", "tokens", "zoo",
+        "caching", "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics",
+        "models", "operators", "pictures", "plots", "progress", "tokens", "zoo",
     },
     "cli": {
         "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",
         "operators", "plots", "plugins", "progress", "tokens", "zoo",
     },
-    "__init__": {"operators", "models", "classify", "compression", "generation", "loading"},
+    "__init__": {"caching", "operators", "models", "classify", "compression", "generation", "loading"},
 }  # fmt: skip
 
 

@@ -28,13 +28,17 @@ class View(NamedTuple):
     framed: np.ndarray
     greyed: np.ndarray
     words: str
+    soft: bool = False  # by shares: colours show the largest, frames the places of the merged tokens
 
 
 def legend(views: Sequence[View]) -> str:
     """The legend for the signs in use."""
     signs = {
-        "one colour: merged into one token": any((seen.filled >= 0).any() for seen in views),
-        "framed: unchanged": any(seen.framed.any() for seen in views),
+        "one colour: merged into one token": any((seen.filled >= 0).any() and not seen.soft for seen in views),
+        "framed: unchanged": any(seen.framed.any() and not seen.soft for seen in views),
+        "by shares: one colour belongs mostly to one token, which stands in the frame": any(
+            seen.soft for seen in views
+        ),
         "dark: not used": any(seen.greyed.any() for seen in views),
         "lines: cells": any(len(np.unique(seen.cells)) > 1 for seen in views),
     }
@@ -65,7 +69,7 @@ def view_shares(plan: SoftAssignment, grid: Grid) -> View:
     framed = torch.zeros(grid.tokens, dtype=torch.bool)
     framed[plan.keep[0].cpu()] = True
     words = f"{grid.tokens} tokens to {plan.keep.shape[1]} by shares"
-    return view(grid, cells, filled, framed, words=words)
+    return view(grid, cells, filled, framed, words=words)._replace(soft=True)
 
 
 def view_pool(plan: Pooled, grid: Grid) -> View:
