@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from bigain.caching import Cache, skipping
 from bigain.classify.policies import Exhaustive, Stages, as_policy
 from bigain.classify.state import ClassifierState
 from bigain.classify.trials import TimestepSampler
@@ -174,6 +175,17 @@ def group_flops(
             stack.enter_context(compress(model, compression))
         with refusals():
             return counted(model, inputs)
+
+
+@torch.no_grad()
+def reused_flops(
+    model: nn.Module, cache: Cache, *, latent: tuple[int, int] | None = None, text_tokens: int | None = None
+) -> int:
+    """FLOPs of a forward pass of one sample that reuses outputs of an earlier step."""
+    inputs = example_inputs(model, latent, text_tokens=text_tokens)
+    with skipping(model, cache):
+        counted(model, inputs)
+        return counted(model, inputs)
 
 
 @contextmanager

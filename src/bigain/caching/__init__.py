@@ -1,5 +1,7 @@
 """Caches for generation: deep blocks give what they gave in an earlier sampler step."""
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -8,17 +10,20 @@ from bigain.caching.methods import CACHES, Cache, Every, FirstBlock, cache_spec,
 from bigain.models.caches import Steps, cache_of, steps_of
 from bigain.models.family import family_of, find_model
 
-__all__ = ["CACHES", "Cache", "CacheHandle", "Every", "FirstBlock", "cache", "cache_spec", "parse_cache"]
+__all__ = ["CACHES", "Cache", "CacheHandle", "Every", "FirstBlock", "cache", "cache_spec", "parse_cache", "skipping"]
+
+
+Attach = Callable[[nn.Module, Steps], Callable[[], None]]
 
 
 class CacheHandle:
     """What `cache` returns: use it as a context manager, or call `remove()` when done."""
 
-    def __init__(self, model: nn.Module, method: Cache, steps: Steps) -> None:
+    def __init__(self, model: nn.Module, method: Cache, attach: Attach | None = None) -> None:
         self.method = method
         self._model = model
-        self._steps = steps
-        self._undo = method.attach(model, steps)
+        self._steps = steps = Steps(cache_spec(method), model, family_of(model))
+        self._undo = (attach or method.attach)(model, steps)
         self._hooks = [
             model.register_forward_pre_hook(steps.enter, with_kwargs=True),
             model.register_forward_hook(steps.leave),
@@ -71,12 +76,19 @@ def cache(model_or_pipeline: Any, method: Cache | str) -> CacheHandle:
     `compress` it works in either order.
     """
     model, chosen = find_model(model_or_pipeline), as_cache(method)
-    family = family_of(model)
+    family_of(model)  # raises for a model that is not known
     there = cache_of(model)
     if there is not None:
         own = "remove that handle first" if steps_of(model) is not None else "call disable_cache() first"
         raise ValueError(f"{type(model).__name__} has a cache already, {there}; {own}")
-    return CacheHandle(model, chosen, Steps(cache_spec(chosen), model, family))
+    return CacheHandle(model, chosen)
+
+
+def skipping(model: nn.Module, method: Cache) -> CacheHandle:
+    """As `cache`, but each pass after the first reuses all that the method may: for counting FLOPs."""
+    from bigain.models.kept import keep  # needs diffusers
+
+    return CacheHandle(model, method, lambda model, steps: keep(model, method.blocks(model), steps, sys.maxsize))
 
 
 def as_cache(method: Cache | str) -> Cache:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import nn
 
@@ -17,14 +17,13 @@ from bigain.registry import Registry, call, miss, parse_call
 class Cache(Protocol):
     """A frozen dataclass; its fields are its configuration and its spec string."""
 
+    data_dependent: ClassVar[bool]  # whether the images decide which steps compute everything
+
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         """The blocks that a step may skip."""
 
     def attach(self, model: nn.Module, steps: Steps) -> Callable[[], None]:
         """Put it on a model; -> a function that takes it off."""
-
-    def computed(self, steps: int) -> int | None:
-        """How many of a run's steps compute everything, or None where the images decide."""
 
 
 CACHES: Registry[type] = Registry("cache")
@@ -39,6 +38,8 @@ class Every:
     does, and a transformer what its `depth` middle blocks added. By default all levels but the finest, and all blocks
     but the first and the last.
     """
+
+    data_dependent: ClassVar[bool] = False
 
     k: int
     depth: int | None = None
@@ -60,9 +61,6 @@ class Every:
 
         return keep(model, self.blocks(model), steps, self.k)
 
-    def computed(self, steps: int) -> int | None:
-        return -(-steps // self.k)
-
 
 @CACHES.register("first_block")
 @dataclass(frozen=True)
@@ -72,6 +70,8 @@ class FirstBlock:
     `threshold` is the relative change of what the first block adds, as the mean over the batch, below which the other
     blocks are skipped and what they added before is added again. So it depends on which images are in a batch.
     """
+
+    data_dependent: ClassVar[bool] = True
 
     threshold: float = 0.05
 
@@ -90,9 +90,6 @@ class FirstBlock:
 
         self.blocks(model)  # raises where it cannot act
         return first_block(model, self.threshold, steps)
-
-    def computed(self, steps: int) -> int | None:
-        return None
 
 
 def parse_cache(text: str) -> Any:

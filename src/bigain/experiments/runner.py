@@ -19,6 +19,7 @@ from typing import NamedTuple
 from PIL import Image
 from torch import Tensor, nn
 
+from bigain.caching import cache
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
 from bigain.compression import Handle, compress
@@ -214,8 +215,10 @@ def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
 
 @contextmanager
 def attached(network: nn.Module, setting: Setting) -> Iterator[list[Handle]]:
-    """Attach a setting's operators inside the `with` block."""
+    """Attach a setting's operators and its cache inside the `with` block."""
     with ExitStack() as stack:
+        if setting.cache is not None:
+            stack.enter_context(cache(network, setting.cache))
         yield [stack.enter_context(compress(network, compression)) for compression in setting.attach]
 
 
