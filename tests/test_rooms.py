@@ -36,8 +36,8 @@ ARROWS = {
         "models", "operators", "pictures", "plots", "progress", "tokens", "zoo",
     },
     "cli": {
-        "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",
-        "operators", "plots", "plugins", "progress", "tokens", "zoo",
+        "bench", "caching", "classify", "commands", "compression", "data", "experiments", "generation", "loading",
+        "models", "operators", "plots", "plugins", "progress", "tokens", "zoo",
     },
     "__init__": {"caching", "operators", "models", "classify", "compression", "generation", "loading"},
 }  # fmt: skip
