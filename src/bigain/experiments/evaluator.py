@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from bigain.bench.flops import count_flops, group_flops
 from bigain.classify.images import to_tensors
 from bigain.defaults import TEXT_TOKENS
+from bigain.experiments.compute import attached
 from bigain.experiments.experiment import Setting
+from bigain.experiments.folder import picture_name
 from bigain.experiments.rows import DecisionRow
-from bigain.experiments.runner import Run, attached
+from bigain.experiments.runner import Run
 from bigain.experiments.samples import Samples, Spectra
 from bigain.experiments.subjects import real_data, whole_data
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
@@ -130,7 +132,7 @@ class Evaluator:
         return torch.stack([from_picture(self.picture(setting, row.number)) for row in rows])
 
     def picture(self, setting: Setting, number: int) -> Image.Image:
-        path = self.run.images(setting) / f"{number:06d}.png"
+        path = self.run.results.images(setting) / picture_name(number)
         if not path.is_file():
             raise FileNotFoundError(
                 f"{path} is in the record but no longer exists; delete the run folder and run again"

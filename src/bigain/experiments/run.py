@@ -5,9 +5,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bigain.experiments.chunks import Chunk
 from bigain.experiments.evaluator import Evaluator
 from bigain.experiments.experiment import read_experiment
-from bigain.experiments.runner import Chunk, Run, run_chunks
+from bigain.experiments.runner import Run, run_chunks
 from bigain.loading import best_dtype, load_denoiser
 from bigain.progress import progress_bars
 
