@@ -13,6 +13,7 @@ from bigain.registry import miss
 
 # panels of --help
 COMPRESSION, DECISION, SAMPLING, OUTPUT, MACHINE = "Compression", "Decision", "Sampling", "Output", "Machine"
+MANY = "Many machines"
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 

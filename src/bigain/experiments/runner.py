@@ -49,7 +49,7 @@ class Run:
         store = Store(folder / FILE)
         try:
             store.check_dtype(environment(denoiser)["dtype"])
-            ids = store.begin(experiment, whole.identity(), hashes, plan(experiment))
+            ids = store.begin(experiment, whole.identity(), hashes, plan(experiment, data.names))
         except BaseException:
             store.close()
             raise
@@ -90,12 +90,11 @@ class Run:
         return environment(self.denoiser) | ({"shard": str(self.shard)} if self.shard else {})
 
 
-def plan(experiment: Experiment) -> dict[str, dict[str, int]]:
-    """How many images each setting classifies and generates, by label: what a complete record has."""
-    return {
-        setting.label: {task: total(experiment, task, setting) for task in setting.tasks}
-        for setting in experiment.settings
-    }
+def plan(experiment: Experiment, names: Sequence[str]) -> dict[str, Any]:
+    """What a complete record has: how many images by setting and task, and those to classify in their order."""
+    settings = [(s.label, {task: total(experiment, task, s) for task in s.tasks}) for s in experiment.settings]
+    classifies = any("classify" in tasks for _, tasks in settings)
+    return {"settings": settings, "images": list(names) if classifies else []}
 
 
 def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: Dataset) -> Hashes:

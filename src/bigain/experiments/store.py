@@ -228,6 +228,11 @@ class Store:
         experiment, words = (migrate(self.decoded(rows[key], dict, f"meta, {key}")) for key in ("experiment", "words"))
         return {"experiment": experiment, **words, "sessions": self.sessions()}
 
+    def plan(self) -> dict[str, Any]:
+        """What a complete record has: how many images by setting and task, and the images in their order."""
+        rows = self.rows("select value from meta where key = 'plan'")
+        return self.decoded(rows[0][0], dict, "meta, plan") if rows else {}
+
     def settings(self) -> list[tuple[int, str, dict[str, Any]]]:
         """(id, label, spec) in the order of the file."""
         rows = self.rows("select id, label, spec from settings order by id")
@@ -274,6 +279,7 @@ def shrink(path: Path) -> None:
     """Remove what reports do not need."""
     with closing(sqlite3.connect(path, isolation_level=None)) as copy:
         copy.execute("update decisions set errors = null, steps = '[]'")
+        copy.execute("delete from meta where key = 'plan'")
         (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
         if not several:  # then reports look at the winner only, and of many classes at the first five
             copy.execute("update decisions set chances = '[]'")
