@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bigain.cli.console import err, interrupted, print_json, report_left_out, say
+from bigain.cli.console import Code, err, interrupted, print_json, report_left_out, say, warn
 from bigain.cli.main import EXPERIMENTS, app, examples
-from bigain.cli.options import MANY, Device, RunFolder, Threads, json_of
+from bigain.cli.options import MANY, Cluster, Device, RunFolder, Send, Threads, Workers, cluster_options, json_of
 
 
 @app.command(
@@ -31,7 +31,12 @@ def run(
             rich_help_panel=MANY,
         ),
     ] = None,
-    as_json: Annotated[bool, json_of("{folder: a path, left_out: reasons by image}")] = False,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    send: Send = False,
+    as_json: Annotated[
+        bool, json_of("{folder: a path, left_out: reasons by image, failed: errors by chunk, with --cluster}")
+    ] = False,
 ) -> None:
     """Run an experiment, or continue it.
 
@@ -43,17 +48,28 @@ def run(
     place = folder or Path("runs") / experiment.stem
     if share is not None:
         place = shard_folder(place, share)
-    from bigain.experiments.run import run_file
+    options = cluster_options(cluster, device, threads, workers, send)
+    if options is not None and share is not None:
+        raise ValueError("use either --cluster or --shard: a cluster shares the work by itself")
+    from bigain.experiments.run import LeftOut, run_file, run_file_on_cluster
 
     try:
-        left_out = run_file(experiment, place, device, err, share)
+        if options is None:
+            left_out = LeftOut(run_file(experiment, place, device, err, share), {})
+        else:
+            left_out = run_file_on_cluster(experiment, place, options, err)
     except KeyboardInterrupt as error:
         interrupted(str(error) or f"results so far are in {place}; run the same command to continue")
     if as_json:
-        print_json({"folder": place, "left_out": left_out})
+        failed = {} if options is None else {"failed": left_out.chunks}
+        print_json({"folder": place, "left_out": left_out.images, **failed})
     else:
         way = f"see them with `bigain report {place}`"
         if share is not None:
             way = f"join all shares with `bigain merge {place.parent}/shard-* --out {place.parent}`"
         say(f"results in {place}; {way}")
-    report_left_out("left out", left_out)
+    for name, reason in left_out.chunks.items():
+        warn("[red]skipped:[/] ", f"{name}: {reason}")
+    report_left_out("left out", left_out.images)
+    if left_out.chunks:
+        raise typer.Exit(Code.LEFT_OUT)
