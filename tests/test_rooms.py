@@ -11,6 +11,7 @@ ARROWS = {
     **{name: set() for name in BASE},
     "plugins": set(),
     "progress": set(),
+    "cluster": set(),
     "pictures": set(),
     "metrics": set(),
     "tokens": set(),
@@ -25,18 +26,18 @@ ARROWS = {
     "zoo": {"denoisers", "classify", "data", "generation", "metrics", "pictures", "progress"},
     "loading": {"denoisers", "zoo"},
     "experiments": {
-        "classify", "compression", "data", "denoisers", "generation", "loading", "metrics", "models", "operators",
-        "pictures", "plugins", "progress", "tokens", "zoo", "bench",
+        "classify", "cluster", "compression", "data", "denoisers", "generation", "loading", "metrics", "models",
+        "operators", "pictures", "plugins", "progress", "tokens", "zoo", "bench",
     },
     "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},
     "commands": {
-        "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics", "models",
-        "operators", "pictures", "plots", "progress", "tokens", "zoo",
+        "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics",
+        "models", "operators", "pictures", "plots", "progress", "tokens", "zoo",
     },
     "cli": {
-        "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",
-        "operators", "plots", "plugins", "progress", "tokens", "zoo",
+        "bench", "classify", "cluster", "commands", "compression", "data", "experiments", "generation", "loading",
+        "models", "operators", "plots", "plugins", "progress", "tokens", "zoo",
     },
     "__init__": {"operators", "models", "classify", "compression", "generation", "loading"},
 }  # fmt: skip

@@ -66,7 +66,8 @@ class Pool:
             return Done(job, event.result)
         if isinstance(event, Died) and not event.busy:
             return None
-        given_up = self.schedule.failed(event.worker, self.crew.node_of(event.worker), event.error)
+        died = isinstance(event, Died)
+        given_up = self.schedule.failed(event.worker, self.crew.node_of(event.worker), event.error, died)
         return None if given_up is None else GivenUp(*given_up)
 
     def tell(self, notes: tuple[str, ...]) -> None:

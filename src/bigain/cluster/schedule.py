@@ -1,12 +1,13 @@
 """Which worker computes what, and what is done when one fails: pure bookkeeping, without a network or a clock."""
 
 import statistics
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-ATTEMPTS = 4  # of a job: one, and three more
+ATTEMPTS = 4  # of a job that raises: one, and three more
+DEATHS = 8  # of workers on one job; machines come and go, and mostly the job is not the reason
 PATIENCE = 3.0  # how many times the median a job may take before an idle worker computes it, too
 RETRY = 2.0  # seconds until a job that another process holds is asked for again
 RECENT = 1000  # jobs whose times are remembered
@@ -35,6 +36,7 @@ class Schedule:
         self.turns: dict[int, Turn] = {}  # by job number
         self.of_worker: dict[int, int] = {}  # the job of each busy worker
         self.errors: dict[int, list[str]] = {}
+        self.deaths: Counter[int] = Counter()
         self.failed_on: dict[int, set[str]] = {}  # nodes by job
         self.claim = claim
         self.already: list[int] = []  # found done when their turn came
@@ -79,7 +81,7 @@ class Schedule:
         """A job that takes much longer than others do, for a second worker: the first may be slow or stuck."""
         if not self.times:
             return None
-        alone = [turn for turn in self.turns.values() if len(turn.workers) == 1]
+        alone = [turn for turn in self.turns.values() if len(turn.workers) == 1 and turn.job not in self.errors]
         slowest = min(alone, key=lambda turn: turn.since, default=None)
         if slowest is None or now - slowest.since <= PATIENCE * statistics.median(self.times):
             return None
@@ -95,9 +97,10 @@ class Schedule:
         self.times.append(now - turn.since)
         self.errors.pop(turn.job, None)
         self.failed_on.pop(turn.job, None)
+        self.deaths.pop(turn.job, None)
         return turn.job
 
-    def failed(self, worker: int, node: str, error: str) -> tuple[int, list[str]] | None:
+    def failed(self, worker: int, node: str, error: str, died: bool = False) -> tuple[int, list[str]] | None:
         """Note the failure of a busy worker; -> the job and its errors if it is given up."""
         turn = self.turns.get(self.of_worker.pop(worker))
         if turn is None:  # another one was faster
@@ -105,14 +108,16 @@ class Schedule:
         turn.workers.discard(worker)
         number = turn.job
         self.errors.setdefault(number, []).append(error)
+        self.deaths[number] += died
         self.failed_on.setdefault(number, set()).add(node)
         if turn.workers:  # the other one still computes it
             return None
         del self.turns[number]
-        if len(self.errors[number]) < ATTEMPTS:
+        if len(self.errors[number]) - self.deaths[number] < ATTEMPTS and self.deaths[number] < DEATHS:
             self.waiting.append(number)
             return None
         self.failed_on.pop(number)
+        self.deaths.pop(number)
         return number, self.errors.pop(number)
 
     def found_done(self) -> list[int]:
