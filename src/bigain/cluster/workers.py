@@ -16,7 +16,7 @@ from bigain.cluster.nodes import Node, alive, first_line, on_node, unfit
 LOOK = 1.0  # seconds between looks at which nodes there are
 FAILURES = 3  # in a row, after which a worker is started anew
 STARTS = 3  # of workers of a node that died before they were ready, after which it is left out
-MEMORY = ("low on memory", "out of memory", "OUT_OF_MEMORY", "OOM")  # in what Ray says of a worker that was killed
+MEMORY = ("running low on memory", "OUT_OF_MEMORY")  # in what Ray says of a worker that it killed for it
 
 
 class Workload(Protocol):
