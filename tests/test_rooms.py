@@ -25,15 +25,16 @@ ARROWS = {
     "generation": {"models", "denoisers"},
     "zoo": {"denoisers", "classify", "data", "generation", "metrics", "pictures", "progress"},
     "loading": {"denoisers", "zoo"},
+    "sending": {"cluster", "denoisers", "loading", "plugins", "zoo"},
     "experiments": {
         "classify", "cluster", "compression", "data", "denoisers", "generation", "loading", "metrics", "models",
-        "operators", "pictures", "plugins", "progress", "tokens", "zoo", "bench",
+        "operators", "pictures", "plugins", "progress", "sending", "tokens", "zoo", "bench",
     },
     "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},
     "commands": {
         "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics",
-        "models", "operators", "pictures", "plots", "progress", "tokens", "zoo",
+        "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "tokens", "zoo",
     },
     "cli": {
         "bench", "classify", "cluster", "commands", "compression", "data", "experiments", "generation", "loading",

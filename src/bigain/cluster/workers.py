@@ -5,6 +5,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
@@ -49,6 +50,10 @@ class Worker:
         for _ in range(halvings):
             self.workload.halve()
         return None
+
+    def ask(self, name: str) -> Any:
+        """What a method of the workload without arguments says."""
+        return getattr(self.workload, name)()
 
     def compute(self, payload: Any) -> tuple[str | None, Any, tuple[str, ...]]:
         """An error with its traceback, or the result, and the warnings on the way."""
@@ -137,6 +142,13 @@ class RayCrew:
             reasons = {str(self.nodes[node]): reason for node, reason in self.left_out.items()}
             self.close()
             raise ValueError(refusal(reasons))
+
+    def ask(self, name: str) -> Any:
+        """What the first worker that can be asked says."""
+        for member in list(self.members.values()):
+            with suppress(self.ray.exceptions.RayActorError):
+                return self.ray.get(member.actor.ask.remote(name))
+        raise ValueError("no worker of the cluster could be started")
 
     def fill(self) -> None:
         """Start workers on every node until it has as many as it has room for."""

@@ -6,11 +6,9 @@ from types import ModuleType
 from typing import Any
 
 from bigain.cluster.connect import ClusterOptions, connected
-from bigain.cluster.parcels import Parcel, pack
 from bigain.cluster.pool import GivenUp, Pool
 from bigain.cluster.schedule import Claim, Schedule
 from bigain.cluster.workers import RayCrew
-from bigain.denoisers.pipelines import fetch
 from bigain.experiments.chunks import Chunk
 from bigain.experiments.machine import now
 from bigain.experiments.remote import Part, Recipe
@@ -18,7 +16,7 @@ from bigain.experiments.runner import Run
 from bigain.experiments.sent import send
 from bigain.experiments.subjects import subjects
 from bigain.plugins import loaded
-from bigain.zoo.catalog import locate
+from bigain.sending import send_model
 
 Show = Callable[[Chunk, int, str], None]  # a chunk has ended, with so many images, and how the cluster does
 
@@ -41,12 +39,6 @@ def recipe(ray: ModuleType, run: Run, contents: dict[str, Any], options: Cluster
         return made
     data = send(run.data, ray.put, ray.get) if run.hashes["image"] else None
     return Recipe(made.contents, made.code, made.hashes, made.device, send_model(ray, run.experiment.model), data)
-
-
-def send_model(ray: ModuleType, name: str) -> Parcel:
-    """Put the files of a model into the cluster's store."""
-    place = locate(name)
-    return pack(ray, fetch(place) if isinstance(place, str) else place)
 
 
 def compute(run: Run, crew: RayCrew, options: ClusterOptions, show: Show) -> dict[str, str]:

@@ -1,15 +1,11 @@
 """What a worker of a cluster holds of an experiment: the model, the data, and how it shows that they are the same."""
 
-import importlib
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from bigain.checks import check_count
-from bigain.cluster.parcels import Parcel, unpacked
-from bigain.denoisers.base import Denoiser
+from bigain.cluster.parcels import Parcel
 from bigain.experiments.changes import NAMED, WORDS
 from bigain.experiments.chunks import Chunk, ChunkResult
 from bigain.experiments.compute import Computer, validate
@@ -20,8 +16,7 @@ from bigain.experiments.sources import source_hashes
 from bigain.experiments.store import Hashes
 from bigain.experiments.subjects import chosen_data, whole_data
 from bigain.generation import usual_batch
-from bigain.loading import best_dtype, load_denoiser
-from bigain.plugins import load_file
+from bigain.sending import load_code, load_sent
 
 
 class Part(NamedTuple):
@@ -49,31 +44,9 @@ class Recipe:
     def __call__(self) -> "RemoteComputer":
         load_code(self.code)
         experiment = build_experiment({**self.contents, "load": []})
-        denoiser = load_model(experiment.model, self.device, experiment.image_size, self.model)
+        denoiser = load_sent(experiment.model, self.device, experiment.image_size, self.model)
         data = chosen_data(experiment, whole_data(experiment)) if self.data is None else self.data.dataset()
         return RemoteComputer(Computer(experiment, denoiser, data), self)
-
-
-def load_code(code: Sequence[tuple[str, bytes]]) -> None:
-    """Run the files that users' own operators and the like come from, as they were at home."""
-    if not code:
-        return
-    folder = Path(tempfile.mkdtemp(prefix="bigain-code-"))  # kept: errors show its lines
-    importlib.invalidate_caches()
-    for name, data in code:
-        (folder / name).write_bytes(data)
-        load_file(folder / name)
-
-
-def load_model(name: str, device: str, image_size: int | None, parcel: Parcel | None) -> Denoiser:
-    """The model by its name, or from what was sent."""
-    wanted = {"device": device, "dtype": best_dtype(device), "image_size": image_size}
-    if parcel is None:
-        return load_denoiser(name, **wanted)  # type: ignore[arg-type]
-    import ray
-
-    with unpacked(ray, parcel) as folder:
-        return load_denoiser(folder, **wanted)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -100,10 +73,10 @@ class RemoteComputer:
             sent = self.recipe.data
             if sent is None:
                 return result
-            return result._replace(skipped={name: sent.original(text) for name, text in result.skipped.items()})
+            return result._replace(skipped={name: sent.landing.original(text) for name, text in result.skipped.items()})
         finally:
             if self.recipe.data is not None:
-                self.recipe.data.clear()
+                self.recipe.data.landing.clear()
 
     def halve(self) -> None:
         """Half the batch, as another worker's process ran out of memory here."""

@@ -1,23 +1,14 @@
 """The images of an experiment, sent through a cluster in blocks; a node fetches those of the chunk it works on."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from bigain.cluster.parcels import Landing, SentFile, read_file
 from bigain.data import Dataset
 from bigain.data.dataset import LazyExamples, columns
 from bigain.experiments.chunks import CLASSIFIED_AT_ONCE
-
-
-class SentFile(NamedTuple):
-    """An image file: its path where it was read, and its bytes."""
-
-    path: str
-    data: bytes
 
 
 class Unreadable(NamedTuple):
@@ -36,8 +27,7 @@ class SentData:
     blocks: list[Any]
     fetch: Callable[[Any], list[Any]]
     block: tuple[int, list[Any]] | None = None  # the one in use
-    folder: str | None = None  # of the files in use
-    added: str = ""  # what stands before their paths
+    landing: Landing = field(default_factory=Landing)
 
     def dataset(self) -> Dataset:
         rows = range(len(self.names))
@@ -51,26 +41,7 @@ class SentData:
         image = self.block[1][row % CLASSIFIED_AT_ONCE]
         if isinstance(image, Unreadable):
             raise ValueError(image.reason)
-        return self.written(image) if isinstance(image, SentFile) else image
-
-    def written(self, image: SentFile) -> Path:
-        if self.folder is None:
-            self.folder = tempfile.mkdtemp(prefix="bigain-images-")
-        self.added = self.folder if os.path.isabs(image.path) else self.folder + os.sep
-        place = Path(self.added + image.path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(image.data)
-        return place
-
-    def original(self, text: str) -> str:
-        """A text with the paths that the images have at home."""
-        return text.replace(self.added, "") if self.added else text
-
-    def clear(self) -> None:
-        """Remove the files of the last chunk."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder)
-            self.folder = None
+        return self.landing.write(image) if isinstance(image, SentFile) else image
 
 
 def send(data: Dataset, put: Callable[[list[Any]], Any], fetch: Callable[[Any], list[Any]]) -> SentData:
@@ -83,15 +54,11 @@ def send(data: Dataset, put: Callable[[list[Any]], Any], fetch: Callable[[Any], 
 
 
 def image_of(data: Dataset, number: int) -> Any:
+    """An image as it travels: the bytes of a file, anything else as it is."""
     try:
         image = data.examples[number].image
+        return read_file(image) if isinstance(image, str | os.PathLike) else image
+    except OSError as error:
+        return Unreadable(f"cannot read {error.filename} as an image: {error}")
     except ValueError as error:
         return Unreadable(str(error))
-    if not isinstance(image, str | os.PathLike):
-        return image
-    path = os.fspath(image)
-    kept = os.path.abspath(path) if os.pardir in Path(path).parts else path
-    try:
-        return SentFile(kept, Path(path).read_bytes())
-    except OSError as error:
-        return Unreadable(f"cannot read {path} as an image: {error}")
