@@ -1,4 +1,4 @@
-"""`bigain classify` and `bigain generate` on a Ray cluster: fixed chunks of images, so that no worker changes results."""
+"""`bigain classify` and `bigain generate` on a Ray cluster, in chunks of images that are always the same."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -49,9 +49,8 @@ def classify_on_cluster(
 
     request = replace(request, device=options.kind)
     with connected(options) as ray:
-        crew = RayCrew(
-            ray, options, ClassifyRecipe(request, needs(ray, request.model, options), read_given(request)), say
-        )
+        recipe = ClassifyRecipe(request, needs(ray, request.model, options), read_given(request))
+        crew = RayCrew(ray, options, recipe, say)
         with closing(crew):
             crew.start()
             for outcome in Pool(Schedule(range(len(starts))), crew, files).outcomes():
