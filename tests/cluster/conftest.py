@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from helpers.commands import invoke
 from helpers.runs import save_tiny
 
 
@@ -59,11 +58,3 @@ def write(model: Path) -> Any:
         return path
 
     return written
-
-
-def run(*words: object, code: int = 0) -> str:
-    """All that a command prints, on one line."""
-    result = invoke(*words)
-    shown = " ".join(result.output.split())
-    assert result.exit_code == code, shown
-    return shown

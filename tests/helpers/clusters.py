@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 
 SMALL = 80 * 2**20  # bytes of a node's object store
 
-# ToMe that is slow, short of memory or broken on the nodes whose environment says so
+# ToMe that is slow, short of memory or broken, and images that are not there, where a node's environment says so
 OPERATOR = """
 import os
 import time
@@ -23,6 +23,8 @@ from pathlib import Path
 
 import torch
 
+from bigain.data import DATASETS
+from bigain.data.fashion_mnist import load_fashion_sample
 from bigain.operators import OPERATORS, ToMe
 
 
@@ -39,11 +41,19 @@ class Moody(ToMe):
         time.sleep(float(os.environ.get("MOODY_SECONDS", "0")))
         rows = int(os.environ.get("MOODY_ROWS", "0"))
         if "MOODY_LOG" in os.environ:
-            with (Path(os.environ["MOODY_LOG"]) / f"{rows}").open("a") as log:
+            with (Path(os.environ["MOODY_LOG"]) / str(rows)).open("a") as log:
                 log.write(f"{len(x)}\\n")
         if rows and len(x) > rows:
             raise torch.OutOfMemoryError("moody has no room")
         return super().plan(x, call)
+
+
+@DATASETS.register("moody-data")
+def moody_data():
+    '''Borrowed images.'''
+    if "MOODY_LOST" in os.environ:
+        raise FileNotFoundError("no folder /data/photos")
+    return load_fashion_sample()
 """
 
 

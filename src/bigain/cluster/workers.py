@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -56,7 +57,7 @@ class Worker:
         return getattr(self.workload, name)()
 
     def compute(self, payload: Any) -> tuple[str | None, Any, tuple[str, ...]]:
-        """An error with its traceback, or the result, and the warnings on the way."""
+        """What went wrong or None, the result, and the warnings on the way."""
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("default")
             warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -69,10 +70,11 @@ class Worker:
 
 
 def describe(error: Exception) -> str:
-    """The text of an error that was made for people, else its traceback."""
+    """The text of an error that was made for people; of any other, its type and the line that raised it, too."""
     if isinstance(error, ValueError | OSError):
         return str(error)
-    return "".join(traceback.format_exception(error)).rstrip()
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error}, at {Path(last.filename).name}, line {last.lineno}"
 
 
 @dataclass
@@ -118,8 +120,8 @@ class RayCrew:
         if reasons:
             raise ValueError(refusal({str(node): reasons[node.id] for node in nodes if node.id in reasons}))
         self.parcel = self.ray.put(self.make)
-        for node in nodes:
-            self.nodes[node.id] = node
+        self.nodes = {node.id: node for node in nodes}
+        for node in nodes[: self.options.workers]:
             self.hire(node, check=True)
         self.open_first()
         self.fill()

@@ -44,8 +44,8 @@ class Recipe:
     def __call__(self) -> "RemoteComputer":
         load_code(self.code)
         experiment = build_experiment({**self.contents, "load": []})
-        denoiser = load_sent(experiment.model, self.device, experiment.image_size, self.model)
         data = chosen_data(experiment, whole_data(experiment)) if self.data is None else self.data.dataset()
+        denoiser = load_sent(experiment.model, self.device, experiment.image_size, self.model)
         return RemoteComputer(Computer(experiment, denoiser, data), self)
 
 
