@@ -186,12 +186,18 @@ class Store:
         return {name: self.decoded(value, object, f"measures, {name}") for name, value in rows}
 
     def decisions(self, setting: int) -> dict[str, DecisionRow]:
-        rows = self.rows(
+        return {row.image: row for row in self.each_decision(setting)}
+
+    def each_decision(self, setting: int) -> Iterator[DecisionRow]:
+        """The decisions in the order of their images' names, one by one: millions do not fit in memory."""
+        query = (
             "select image, truth, predicted, ranking, chances, evaluations, steps, errors, seconds "
-            "from decisions where setting = ? order by image",
-            setting,
+            "from decisions where setting = ? order by image"
         )
-        return {row[0]: self._decision(*row) for row in rows}
+        try:
+            yield from (self._decision(*row) for row in self.base.execute(query, (setting,)))
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from error
 
     def _decision(
         self, image: str, truth: str, predicted: int, ranking: str, chances: str, evaluations: int, steps: str,
