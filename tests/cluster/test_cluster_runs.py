@@ -128,19 +128,25 @@ def test_nodes_that_lack_something_are_refused_by_name(cluster: Any, write: Any,
     assert count(place / "run") == 0
 
 
-def test_models_and_images_can_be_sent(cluster: Any, write: Any, model: Path, place: Path) -> None:
+def photos(place: Path) -> Path:
+    """Images in folders, and one that is none."""
     picture_folders(place / "photos", 20)
-    (place / "photos" / "bag" / "none.png").write_bytes(b"no picture")
+    none = next((place / "photos").iterdir()) / "none.png"
+    none.write_bytes(b"no picture")
+    return none
+
+
+def test_models_and_images_can_be_sent(cluster: Any, write: Any, model: Path, place: Path) -> None:
+    none = photos(place)
     toml = write(place, data=f"folder('{place / 'photos'}')", tasks=["classify", "generate"])
     run("run", toml, "--out", place / "whole", "--threads", 1, code=1)
     run("run", toml, "--out", place / "run", "--cluster", cluster.address, "--send", "--workers", 1, code=1)
     assert rows(place / "run") == rows(place / "whole")
-    assert str(place / "photos" / "bag" / "none.png") in rows(place / "run")["skipped"][0][1]
+    assert str(none) in rows(place / "run")["skipped"][0][1]
 
 
 def test_the_other_commands(cluster: Any, model: Path, place: Path) -> None:
-    picture_folders(place / "photos", 20)
-    (place / "photos" / "bag" / "none.png").write_bytes(b"no picture")
+    photos(place)
     classify = ("classify", place / "photos", "--model", model, "--threads", 1, "--policy", "exhaustive(1)")
     one, many = (
         run_json(*classify, *more, code=1) for more in ((), ("--cluster", cluster.address, "--workers", 1, "--send"))
