@@ -16,29 +16,29 @@ def efficiency() -> str:
     record = read("cluster-efficiency")
     found, facts = record["efficiency"], record["facts"]
     interval = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
-    return f"""Two workers of one thread each do {found["value"]:.2f}{interval} of twice the work of one: {record["images"]} images of
-`fashion-unet` under two settings, median of {record["rounds"]} interleaved rounds with the 95 % interval of the sign test
-({facts["machine"]}, torch {facts["torch"]}; `python benchmarks/cluster_efficiency.py`)."""
+    return f"""Two workers of one thread each do {found["value"]:.2f}{interval} of twice the work of one:
+{record["images"]} images of `fashion-unet` under two settings, median of {record["rounds"]} interleaved rounds with the
+95 % interval of the sign test ({facts["machine"]}, torch {facts["torch"]}; `python benchmarks/cluster_efficiency.py`)."""
 
 
 def limits() -> str:
     record = read("cluster-scale")
     schedule, writer, ray = (record[part] for part in ("schedule", "writer", "ray"))
-    slowest = min(writer["chunks_per_second"])
+    speeds, size = writer["chunks_per_second"], writer["bytes_a_decision"]
     rows = [
-        ["schedule alone", rate(schedule["chunks_per_second"]), f"{schedule['bytes'] / 2**20:,.0f} MB"],
-        [f"writer, {writer['decisions']:,} decisions, first tenth", rate(writer["chunks_per_second"][0]), ""],
-        ["writer, last tenth", rate(writer["chunks_per_second"][-1]), f"{writer['bytes'] / 2**20:,.0f} MB"],
+        ["schedule alone", rate(schedule["chunks_per_second"]), megabytes(schedule)],
+        [f"writer, {writer['decisions']:,} decisions, first tenth", rate(speeds[0]), ""],
+        ["writer, last tenth", rate(speeds[-1]), megabytes(writer)],
         ["asking what is done, when a run continues", rate(writer["asked_per_second"]), ""],
         [f"Ray, {ray['workers']} workers that compute nothing", rate(ray["chunks_per_second"]), ""],
     ]
-    return f"""{record["workers"]} simulated workers, a network and a model that cost nothing, {record["settings"]} settings, chunks of {CHUNK}
-decisions (`python benchmarks/cluster_scale.py`, Ray {record["versions"]["ray"]}):
+    return f"""{record["workers"]} simulated workers, a network and a model that cost nothing, {record["settings"]}
+settings, chunks of {CHUNK} decisions (`python benchmarks/cluster_scale.py`, Ray {record["versions"]["ray"]}):
 
 {table(["part", "chunks a second", "memory of the driver"], rows)}
 
-The memory of the schedule is that for {schedule["decisions"]:,} decisions. A decision takes {writer["bytes_a_decision"]:,.0f} bytes of the
-record, so ten million take {writer["bytes_a_decision"] / 100:,.0f} GB. {first_to_break(slowest, schedule, ray)}"""
+The memory of the schedule is that for {schedule["decisions"]:,} decisions. A decision takes {size:,.0f} bytes of the
+record, so ten million take {size / 100:,.0f} GB. {first_to_break(min(speeds), schedule, ray)}"""
 
 
 def first_to_break(writer: float, schedule: Record, ray: Record) -> str:
@@ -49,10 +49,12 @@ def first_to_break(writer: float, schedule: Record, ray: Record) -> str:
         "Ray's messages": ray["chunks_per_second"],
     }
     name = min(rates, key=lambda part: rates[part])
-    return (
-        f"What gives first is {name}: with chunks of {SECONDS} seconds, beyond {rates[name] * SECONDS:,.0f} workers, so "
-        "larger sweeps want several runs."
-    )
+    most = f"{rates[name] * SECONDS:,.0f}"
+    return f"What gives first is {name}: with chunks of {SECONDS} seconds, beyond {most} workers."
+
+
+def megabytes(part: Record) -> str:
+    return f"{part['bytes'] / 2**20:,.0f} MB"
 
 
 def rate(value: float) -> str:
