@@ -167,7 +167,8 @@ def few_images() -> str:
     rows = read("few-images")["rows"]
     cells = [
         [r["model"], str(r["trials"]), str(r["images"]), f"{r['draws'] - r['fell_back']} of {r['draws']}",
-         *(signs(f"{round(100 * r[key], 1) + 0.0:+.1f}") for key in ("change", "worst", "best")), str(r["worse_beyond_chance"])]
+         *(signs(f"{round(100 * r[key], 1) + 0.0:+.1f}") for key in ("change", "worst", "best")),
+         str(r["worse_beyond_chance"])]
         for r in rows if r["fell_back"] < r["draws"]
     ]  # fmt: skip
     never = max((n for n in {r["images"] for r in rows} if all(r["fell_back"] == r["draws"] for r in rows
@@ -176,8 +177,8 @@ def few_images() -> str:
     return f"""## A fit to few images
 
 Does `fit` ever do harm? {rows[0]["draws"]} random draws of labelled images were fitted, and tried on all test images
-that were not drawn, against as many even timesteps of equal weight (`python benchmarks/few_images.py`). With up to {never}
-images every fit falls back to equal weights, and says so. With more, where some did not:
+that were not drawn, against as many even timesteps of equal weight (`python benchmarks/few_images.py`). With up to
+{never} images every fit falls back to equal weights, and says so. With more, where some did not:
 
 {table(heads, cells)}
 
