@@ -9,42 +9,24 @@ from typing import Any
 import numpy as np
 
 from bigain.commands.measuring import Arrays, Measurement, Measuring
-from bigain.compression.setting import Compression
 from bigain.defaults import TEXT_TOKENS
 from bigain.denoisers.base import Denoiser
 from bigain.experiments.evaluator import setting_cost
-from bigain.experiments.experiment import Experiment, Setting, read_experiment
+from bigain.experiments.experiment import Setting
 from bigain.experiments.machine import environment
 from bigain.experiments.report import find_record, is_dense
 from bigain.experiments.rows import DecisionRow
-from bigain.experiments.runner import FILE, write_whole
+from bigain.experiments.runner import write_whole
 from bigain.experiments.store import Store
 from bigain.experiments.subjects import chosen_data, whole_data
 from bigain.loading import best_dtype, load_denoiser
 from bigain.models.architectures import meta_copy
 from bigain.theory.analysis import Measured
 from bigain.theory.bands import band_edges, frequencies
-from bigain.theory.foretelling import Analysis, analyse
+from bigain.theory.foretelling import FEWEST_IMAGES, Analysis, analyse
 
-ANALYSIS = "analysis.json"
 DETAIL = 0.25  # cycles a token from which on a band is called detail: waves of four tokens or less
 Progress = Callable[[str, int], None]  # the label of a setting and how many images are to be measured in all
-
-
-def is_record(place: Path) -> bool:
-    """Whether a path is the record of a run or its folder."""
-    return (place / FILE).is_file() or (place.is_file() and place.suffix in (".sqlite", ".db"))
-
-
-def experiment_of(model: str, data: str, n: int, compressions: list[Compression], seed: int) -> Experiment:
-    """The experiment that options of the command describe."""
-    labels = [str(compression) for compression in compressions]
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        raise ValueError(f"operators must differ, got {twice} more than once")
-    pairs = zip(labels, compressions, strict=True)
-    rows = tuple(Setting(label, {}, (made,), n, ("classify",)) for label, made in pairs)
-    return Experiment(title=model, model=model, data=data, n=n, tasks=("classify",), settings=rows, seed=seed)
 
 
 def analyze_model(
@@ -52,13 +34,13 @@ def analyze_model(
 ) -> dict[str, Any]:
     """Measure what is missing, and analyse it: on all of the experiment's images, or on the first n."""
     experiment = measurement.experiment
-    denoiser = load_denoiser(experiment.model, device=device, dtype=best_dtype(device))
     data = chosen_data(experiment, whole_data(experiment))
     if data.multilabel:
         raise ValueError(f"{data.name} has several labels an image; the theory is of one true class")
     count = len(data) if n is None else n
-    if not 4 <= count <= len(data):
-        raise ValueError(f"n must be from 4 to {len(data)}, the images of the experiment, got {count}")
+    if not FEWEST_IMAGES <= count <= len(data):
+        raise ValueError(f"n must be from {FEWEST_IMAGES} to {len(data)}, the images of the experiment, got {count}")
+    denoiser = load_denoiser(experiment.model, device=device, dtype=best_dtype(device))
     measuring = Measuring(measurement, denoiser, data, folder)
     total = count * len(measuring.settings)
     arrays = measuring.run(count, lambda label: progress(label, total))
@@ -103,7 +85,7 @@ def with_costs(found: dict[str, Any], settings: list[Setting], denoiser: Denoise
 
 
 def analyze_record(place: Path, rivals: int = 1) -> dict[str, Any]:
-    """What the errors in a run's record say; a record has no bands."""
+    """What the errors in a run's record say; it has no bands, and its trials are those of its policy."""
     path = find_record(place)
     with closing(Store(path, read_only=True)) as store:
         meta = store.meta()
@@ -113,7 +95,7 @@ def analyze_record(place: Path, rivals: int = 1) -> dict[str, Any]:
     names = {label: (spec["name"], spec["values"]) for _, label, spec in usable if decisions[label]}
     dense = next((label for _, label, spec in usable if is_dense(spec) and decisions[label]), None)
     if dense is None:
-        raise ValueError(f"{path} has no uncompressed row that classifies; add one with operator = \"none\"")
+        raise ValueError(f'{path} has no uncompressed row that classifies; add one with operator = "none"')
     images = sorted(set.intersection(*(set(decisions[label]) for label in names)))
     rows = {label: [decisions[label][image] for image in images] for label in names}
     if any(row.errors is None for own in rows.values() for row in own):
@@ -158,8 +140,3 @@ def aligned(rows: dict[str, list[DecisionRow]], dense: str) -> dict[str, Measure
 
 def write_analysis(found: dict[str, Any], path: Path) -> None:
     write_whole(path, (json.dumps(found, indent=1, allow_nan=False) + "\n").encode())
-
-
-def read_measurement(path: Path, **options: Any) -> Measurement:
-    """What an experiment file asks to be measured."""
-    return Measurement(read_experiment(path), **options)

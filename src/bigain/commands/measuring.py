@@ -1,7 +1,7 @@
-"""What the theory needs of a model: errors of all classes by band, and how far tokens and class differences come back.
+"""What the theory needs of a model: errors of all classes by band, and what comes back of tokens and differences.
 
-Images are measured in chunks, under all settings each, and a chunk under a setting is kept in a file, so that a run that
-was interrupted goes on where it was.
+Images are measured in chunks, under all settings each, and a chunk under a setting is kept in a file, so that a run
+that was interrupted goes on where it was.
 """
 
 import hashlib
@@ -85,8 +85,8 @@ class TokenResponse:
         back = there_and_back(event.plan, event.tokens)
         if back is None:
             return
-        maps = (as_maps(x[:: self.classes], event.grid) for x in (event.tokens, back))
-        found = powers(*maps, self.bands, self.spacing(event.grid)).cpu()
+        tokens, back = (as_maps(x[:: self.classes], event.grid) for x in (event.tokens, back))
+        found = powers(tokens, back, self.bands, self.spacing(event.grid)).cpu()
         found = found / found[:, 0].sum().clamp_min(1e-30)  # each call counts alike, however large its tokens are
         self.sums = found if self.sums is None else self.sums + found
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bigain.experiments.machine import why_no_speed
-from bigain.experiments.rows import DecisionRow, GeneratedRow
-from bigain.experiments.runner import FILE
+from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow
 from bigain.experiments.samples import Samples
-from bigain.experiments.schema import damaged
+from bigain.experiments.schema import FILE, damaged
 from bigain.experiments.store import Store
 from bigain.metrics.distances import Difference, difference
 from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, median_interval, wilson

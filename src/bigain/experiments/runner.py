@@ -29,6 +29,7 @@ from bigain.experiments.experiment import Experiment, Setting
 from bigain.experiments.fingerprints import image_hashes, weight_hashes
 from bigain.experiments.machine import Watch, environment, now
 from bigain.experiments.rows import DecisionRow, GeneratedRow
+from bigain.experiments.schema import FILE
 from bigain.experiments.sources import source_hashes
 from bigain.experiments.store import Hashes, Store
 from bigain.experiments.subjects import REAL, chosen_data, class_conditions, real_data, subjects, whole_data
@@ -42,7 +43,6 @@ from bigain.zoo.features import load_features
 CLASSIFIED_AT_ONCE = 16
 GENERATED_AT_ONCE = 25
 EXAMPLES = 20  # generated images whose pixels are kept in the record
-FILE = "results.sqlite"
 
 Progress = Callable[["Chunk", int], None]  # a chunk was finished, here or earlier, with so many images
 

@@ -11,7 +11,15 @@ from bigain.metrics.accuracy import top1
 from bigain.metrics.intervals import Share
 from bigain.metrics.paired import share_difference
 from bigain.theory.criterion import exact_slack, first_order_slack, margin_richness, predicted_moments, ratio_change
-from bigain.theory.margins import Moments, cantelli, gaussian_miss, moments, paired_differences, resampled_miss
+from bigain.theory.margins import (
+    BandMoments,
+    Moments,
+    cantelli,
+    gaussian_miss,
+    moments,
+    paired_differences,
+    resampled_miss,
+)
 from bigain.theory.resampling import Resampling, estimate, finite
 
 COUNTED = (1, 5)  # trials for which misses are counted, beside all of them
@@ -80,8 +88,8 @@ def describe(pair: Pair, resampling: Resampling, upper: np.ndarray) -> Found:
         "criterion": {"exact": estimate(exact_slack(*sides)), "first_order": estimate(first_order_slack(*sides))},
         **misses(pair.given),
     }
-    if pair.after.covariance is not None:
-        found |= banded(pair, resampling, upper)
+    if pair.before.bands is not None and pair.after.bands is not None:
+        found |= banded(pair.measured, (pair.before.bands, pair.after.bands), resampling, upper)
     return found
 
 
@@ -114,12 +122,13 @@ def average(values: np.ndarray) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def banded(pair: Pair, resampling: Resampling, upper: np.ndarray) -> Found:
-    """Margin and variance by band, what crosses bands, and the response with what it predicts."""
-    after, before = pair.after, pair.before
-    assert after.band_mean is not None and after.covariance is not None  # the caller looked
-    assert before.band_mean is not None and before.covariance is not None
-    means, covariance = resampling.mean(after.band_mean), resampling.mean(after.covariance)
+def banded(
+    measured: Measured, sides: tuple[BandMoments, BandMoments], resampling: Resampling, upper: np.ndarray
+) -> Found:
+    """Margin and variance by band, what crosses bands, and the response with what it predicts; sides: without, with."""
+    (dense_means, dense_covariance), (means, covariance) = (
+        (resampling.mean(side.mean), resampling.mean(side.covariance)) for side in sides
+    )
     variances = np.diagonal(covariance, axis1=1, axis2=2)
     rich = margin_richness(means, covariance)
     found: Found = {
@@ -131,17 +140,16 @@ def banded(pair: Pair, resampling: Resampling, upper: np.ndarray) -> Found:
         "response": {},
         "predicted": {},
     }
-    dense_means, dense_covariance = resampling.mean(before.band_mean), resampling.mean(before.covariance)
-    for name, response in responses(pair.measured, resampling).items():
-        found["response"][name] = {"gain": each(response), **detail(pair.measured, name, resampling, upper)}
+    for name, response in responses(measured, resampling).items():
+        found["response"][name] = {"gain": each(response), **detail(measured, name, resampling, upper)}
         found["predicted"][name] = foreseen(response, dense_means, dense_covariance)
-    if pair.measured.exact is not None:
-        gain, aliased = pair.measured.exact
+    if measured.exact is not None:
+        gain, aliased = measured.exact
         found["response"]["exact"] = {"gain": [{"value": finite(g)} for g in gain], "aliased": aliased.tolist()}
         exact = np.broadcast_to(gain, dense_means.shape)
         found["predicted"]["exact"] = foreseen(exact, dense_means, dense_covariance)
-    if pair.measured.differences is not None:
-        found["difference_error"] = estimate(difference_error(pair.measured, resampling))
+    if measured.differences is not None:
+        found["difference_error"] = estimate(difference_error(measured, resampling))
     return found
 
 

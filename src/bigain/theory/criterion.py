@@ -3,7 +3,9 @@
 import numpy as np
 
 
-def exact_slack(mean: np.ndarray, variance: np.ndarray, mean_after: np.ndarray, variance_after: np.ndarray) -> np.ndarray:
+def exact_slack(
+    mean: np.ndarray, variance: np.ndarray, mean_after: np.ndarray, variance_after: np.ndarray
+) -> np.ndarray:
     """Δσ² − 2 σ²/μ Δμ + σ²/μ² Δμ², in units of σ²: positive if and only if r falls, for positive μ and μ'."""
     lost = 1 - mean_after / mean
     return (1 - variance_after / variance) - 2 * lost + lost**2
@@ -40,7 +42,7 @@ def predicted_moments(
 
 
 def margin_richness(band_mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Share of the margin less share of the variance, band by band; the bands sum to 0: (..., B), (..., B, B) -> (..., B).
+    """Share of the margin less share of the variance: (..., B), (..., B, B) -> (..., B), which sum to 0.
 
     Where it is positive, shrinking the band a little raises r: the criterion to first order for that band alone, with
     its covariances to the others.

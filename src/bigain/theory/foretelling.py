@@ -49,7 +49,8 @@ def predicted_ratio(name: str) -> Statistic:
     """Minus r'/r as the spectral model has it, from the response of tokens or of class differences."""
 
     def statistic(pair: Pair, resampling: Resampling) -> np.ndarray:
-        means, covariance = (resampling.mean(part) for part in (pair.before.band_mean, pair.before.covariance))  # type: ignore[arg-type]
+        assert pair.before.bands is not None  # responses come with bands
+        means, covariance = (resampling.mean(part) for part in pair.before.bands)
         response = responses(pair.measured, resampling)[name]
         mean, bare, _ = predicted_moments(response, means, covariance)
         variance = np.diagonal(covariance, axis1=1, axis2=2).sum(1)

@@ -29,16 +29,22 @@ def paired_differences(errors: np.ndarray, truth: np.ndarray, rivals: np.ndarray
     return errors[images[:, None], rivals] - errors[images, truth][:, None]
 
 
+class BandMoments(NamedTuple):
+    """Moments of D band by band; the entries of a covariance sum to the variance of D."""
+
+    mean: np.ndarray  # (n, B)
+    covariance: np.ndarray  # (n, B, B)
+
+
 class Moments(NamedTuple):
-    """Moments of D over the trials of each image, means over its rivals; bands where D has them.
+    """Moments of D over the trials of each image, means over its rivals.
 
     The pooled mu is the mean over images of `mean`, the pooled sigma² that of `variance`.
     """
 
     mean: np.ndarray  # (n,)
     variance: np.ndarray  # (n,)
-    band_mean: np.ndarray | None = None  # (n, B)
-    covariance: np.ndarray | None = None  # (n, B, B)
+    bands: BandMoments | None = None
 
 
 def moments(differences: np.ndarray, bands: np.ndarray | None = None) -> Moments:
@@ -53,7 +59,7 @@ def moments(differences: np.ndarray, bands: np.ndarray | None = None) -> Moments
         return Moments(means.mean(1), squares.mean(1))
     centred = bands - bands.mean(2, keepdims=True)
     covariance = np.einsum("nmri,nmrj->nij", centred, centred) / (bands.shape[1] * (bands.shape[2] - 1))
-    return moments(differences)._replace(band_mean=bands.mean((1, 2)), covariance=covariance)
+    return moments(differences)._replace(bands=BandMoments(bands.mean((1, 2)), covariance))
 
 
 def cantelli(mean: np.ndarray, variance: np.ndarray, trials: int) -> np.ndarray:

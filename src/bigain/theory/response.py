@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from bigain.theory.bands import band_powers, rings
-from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Plan, Pooled
 
 AT_ONCE = 256  # frequencies whose waves are held in memory
