@@ -40,7 +40,8 @@ def analyze_model(
     count = len(data) if n is None else n
     if not FEWEST_IMAGES <= count <= len(data):
         raise ValueError(f"n must be from {FEWEST_IMAGES} to {len(data)}, the images of the experiment, got {count}")
-    denoiser = load_denoiser(experiment.model, device=device, dtype=best_dtype(device))
+    dtype, size = best_dtype(device), experiment.image_size
+    denoiser = load_denoiser(experiment.model, device=device, dtype=dtype, image_size=size)
     measuring = Measuring(measurement, denoiser, data, folder)
     total = count * len(measuring.settings)
     arrays = measuring.run(count, lambda label: progress(label, total))

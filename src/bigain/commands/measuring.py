@@ -27,6 +27,7 @@ from bigain.denoisers.base import Denoiser
 from bigain.experiments.experiment import Experiment, Setting
 from bigain.experiments.fingerprints import weight_hashes
 from bigain.experiments.runner import attached, write_whole
+from bigain.experiments.sources import source_hashes
 from bigain.experiments.subjects import class_conditions
 from bigain.models.family import native_size
 from bigain.models.site import Where
@@ -55,7 +56,12 @@ class Measurement:
         """What decides the numbers, apart from the settings and how many images there are."""
         asked = {key: value for key, value in self.experiment.identity().items() if key not in UNUSED}
         own = {"trials": self.trials, "bands": self.bands, "rivals": self.rivals}
-        return asked | own | {"data": data.identity(), "weights": weight_hashes(denoiser)}
+        content = {
+            "data": data.identity(),
+            "weights": weight_hashes(denoiser),
+            "source": source_hashes(self.experiment),
+        }
+        return asked | own | content
 
 
 class Chunk(NamedTuple):

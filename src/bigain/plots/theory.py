@@ -120,7 +120,7 @@ def response_panel(axes: "Axes", found: Found, rows: Sequence[Found], looks: dic
             if kind in row["response"]:
                 gains = [part["value"] for part in row["response"][kind]["gain"]]
                 colour, marker = looks[row["label"]]
-                style = {"linestyle": "-", "marker": marker} if line == "-" else {"linestyle": line}
+                style: Any = {"linestyle": "-", "marker": marker} if line == "-" else {"linestyle": line}
                 axes.plot(edges, gains, color=colour, markersize=4, linewidth=1, **style)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_title("What comes back: tokens (dotted), class differences (solid)")
