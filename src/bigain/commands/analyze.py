@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from bigain.commands.measuring import Arrays, Measurement, Measuring
-from bigain.defaults import TEXT_TOKENS
 from bigain.denoisers.base import Denoiser
-from bigain.experiments.evaluator import setting_cost
+from bigain.experiments.evaluator import Size, setting_cost
 from bigain.experiments.experiment import Setting
 from bigain.experiments.machine import environment
 from bigain.experiments.report import find_record, is_dense
@@ -77,8 +76,9 @@ def as_measured(arrays: Arrays) -> Measured:
 
 def with_costs(found: dict[str, Any], settings: list[Setting], denoiser: Denoiser) -> dict[str, Any]:
     """The analysis with the operators of each row, and the share of FLOPs that each saves in a pass of one sample."""
-    network, tokens = meta_copy(denoiser.network), denoiser.text_tokens or TEXT_TOKENS
-    costs = {setting.label: setting_cost(network, setting, tokens)["flops"] for setting in settings}
+    network, (height, width) = meta_copy(denoiser.network), denoiser.latent_shape[1:]
+    size: Size = {"latent": (height, width), "text_tokens": denoiser.text_tokens}
+    costs = {setting.label: setting_cost(network, setting, **size)["flops"] for setting in settings}
     attach = {setting.label: [part.as_dict() for part in setting.attach] for setting in settings}
     rows = [row | {"attach": attach[row["label"]], "saved": 1 - costs[row["label"]] / costs[found["dense"]]}
             for row in found["rows"]]  # fmt: skip

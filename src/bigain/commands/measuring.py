@@ -11,7 +11,7 @@ import math
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from bigain.compression.attachment import SiteEvent
 from bigain.data import Dataset
 from bigain.denoisers.base import Denoiser
 from bigain.experiments.experiment import Experiment, Setting
-from bigain.experiments.fingerprints import weight_hashes
+from bigain.experiments.fingerprints import example_hash, weight_hashes
 from bigain.experiments.runner import attached, write_whole
 from bigain.experiments.sources import source_hashes
 from bigain.experiments.subjects import class_conditions
@@ -52,16 +52,11 @@ class Measurement:
     bands: int = 5
     rivals: int = 1
 
-    def identity(self, denoiser: Denoiser, data: Dataset) -> dict[str, Any]:
-        """What decides the numbers, apart from the settings and how many images there are."""
+    def identity(self, denoiser: Denoiser) -> dict[str, Any]:
+        """What decides the numbers, apart from the settings and the images."""
         asked = {key: value for key, value in self.experiment.identity().items() if key not in UNUSED}
         own = {"trials": self.trials, "bands": self.bands, "rivals": self.rivals}
-        content = {
-            "data": data.identity(),
-            "weights": weight_hashes(denoiser),
-            "source": source_hashes(self.experiment),
-        }
-        return asked | own | content
+        return asked | own | {"weights": weight_hashes(denoiser)}
 
 
 class Chunk(NamedTuple):
@@ -130,13 +125,14 @@ class Measuring:
         for setting in self.settings:  # mistakes show before any work is done
             with attached(denoiser.network, setting):
                 pass
+        self.keys = {setting.label: self.key(setting) for setting in self.settings}
         if folder is not None:
             self.open(folder)
 
     def open(self, folder: Path) -> None:
         """Create the folder, or check that what it keeps is of this measurement."""
         folder.mkdir(parents=True, exist_ok=True)
-        path, wanted = folder / IDENTITY, self.how.identity(self.denoiser, self.data)
+        path, wanted = folder / IDENTITY, self.how.identity(self.denoiser)
         text = json.dumps(wanted, indent=1, sort_keys=True) + "\n"
         if not path.exists():
             write_whole(path, text.encode())
@@ -184,9 +180,17 @@ class Measuring:
         return found
 
     def place(self, first: int, last: int, setting: Setting) -> Path | None:
-        identity = json.dumps(setting.identity(), sort_keys=True)
-        key = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        return None if self.folder is None else self.folder / f"{first:05d}-{last:05d}-{key}.npz"
+        """The file of a chunk, named after its images and all that decides a setting."""
+        if self.folder is None:
+            return None
+        images = [example_hash(self.data, i) for i in range(first, last)]
+        text = json.dumps([images, self.keys[setting.label]])
+        return self.folder / f"{first:05d}-{last:05d}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
+
+    def key(self, setting: Setting) -> str:
+        """The operators of a setting with all parameters, and their code where it is not ours."""
+        code = source_hashes(replace(self.how.experiment, settings=(setting,)))
+        return json.dumps([setting.identity(), code], sort_keys=True)
 
     def measure(
         self, setting: Setting, chunk: Chunk, references: list["Reference"], progress: Callable[[str], None]
