@@ -7,6 +7,7 @@ from rich.table import Table
 from bigain.cli.console import cell, out
 
 SIGNS = str.maketrans("-", "−")
+RESPONSES = {"tokens": "tokens", "exact": "keys, exactly", "differences": "class differences"}
 FORETELLERS = {
     "ratio": "r' / r, measured: the criterion",
     "first_order": "the criterion to first order",
@@ -23,6 +24,7 @@ def print_analysis(found: dict[str, Any]) -> None:
     title = f"{found['model']}, {found['data']}, n = {found['n']}{left}, {found['trials']} trials"
     out.print(settings_table(found, title))
     if any("bands" in row for row in found["rows"]):
+        out.print(predictions_table(found))
         out.print(bands_table(found))
     if found["foretold"]:
         out.print(foretold_table(found))
@@ -36,56 +38,69 @@ def print_analysis(found: dict[str, Any]) -> None:
 
 
 def settings_table(found: dict[str, Any], title: str) -> Table:
+    """Accuracy, r and whether the criterion holds, and what bounds the misses."""
     table = Table(title=cell(title))
-    table.add_column("setting", overflow="fold")
-    predicted = any(row.get("predicted") for row in found["rows"])
-    heads = ["accuracy %", "change", "mu'/mu", "sigma'/sigma", "r", "r'/r", "criterion"]
-    heads += ["predicted by tokens", "by differences"] * predicted
-    for head in [*heads, "bound", "real"]:
-        table.add_column(head, justify="right")
+    table.add_column("setting", overflow="fold", min_width=18)
+    for head in ("acc. %", "change", "r", "r'/r", "holds", "bound", "real"):
+        table.add_column(head, justify="right", no_wrap=True)
     for row in found["rows"]:
-        change = row["change"]
-        cells = [f"{100 * row['accuracy']['value']:.1f}", between(change, 100, 1), number(row["margin_kept"]),
-                 number(row["spread_kept"]), number(row["r"]), between(row["ratio"], 1, 2), holds(row)]  # fmt: skip
-        if row["label"] == found["dense"]:
-            cells = [cells[0], "", "", "", cells[4], "", ""]
-        if predicted:
-            ratios = [row["predicted"].get(kind, {}).get("ratio") for kind in ("tokens", "differences")]
-            dense = row["label"] == found["dense"]
-            cells += ["" if dense or ratio is None else number(ratio) for ratio in ratios]
         last = row["misses"][-1] if row["misses"] else {}
-        cells += [share(last.get("bound")), share(last.get("real"))]
-        table.add_row(cell(row["label"]), *(text.translate(SIGNS) for text in cells))
-    last = next((row["misses"][-1]["trials"] for row in found["rows"] if row["misses"]), None)
+        cells = [marked(row["change"], 0, 100, 1), number(row["r"]), marked(row["ratio"], 1, 1, 2), holds(row)]
+        if row["label"] == found["dense"]:
+            cells = ["", cells[1], "", ""]
+        accuracy = f"{100 * row['accuracy']['value']:.1f}"
+        table.add_row(cell(row["label"]), accuracy, *cells, share(last.get("bound")), share(last.get("real")))
+    trials = next((row["misses"][-1]["trials"] for row in found["rows"] if row["misses"]), None)
     table.caption = (
-        "mu, sigma: of the paired differences to the strongest rival; r = sigma / mu. criterion: does r fall? "
-        f"bound, real: Cantelli's and the real misses of {last} trials, of images with a margin."
+        "r = sigma / mu of the paired differences to the strongest rival, r' under compression. holds: the criterion, "
+        "also to first order (yes) or only exactly (exact). bound, real: Cantelli's bound and the real misses of "
+        f"{trials} trials, where mu is positive. *: the 95 % interval leaves out no change."
     )
+    return table
+
+
+def predictions_table(found: dict[str, Any]) -> Table:
+    """Measured margins and spreads beside those that the responses predict."""
+    table = Table(title="measured and predicted")
+    table.add_column("setting", overflow="fold", min_width=18)
+    for head in ("mu'/mu", "s'/s", "r'/r"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for what in ("tokens", "diff."):
+        for head in ("mu", "s", "r"):
+            table.add_column(f"{what}\n{head}", justify="right", no_wrap=True)
+    for row in found["rows"]:
+        if row["label"] != found["dense"] and row.get("predicted"):
+            measured = [number(row[key]) for key in ("margin_kept", "spread_kept", "ratio")]
+            parts = [row["predicted"].get(kind, {}) for kind in ("tokens", "differences")]
+            cells = (number(part.get(key)) for part in parts for key in ("margin_kept", "spread_kept", "ratio"))
+            table.add_row(cell(row["label"]), *measured, *cells)
+    table.caption = "s = sigma. Predicted as in the paper, by the response of tokens and by that of class differences."
     return table
 
 
 def bands_table(found: dict[str, Any]) -> Table:
     """Bands from coarse to fine: what the uncompressed model has in each, and what comes back from each setting."""
     bands = found["bands"]
-    table = Table(title="bands, from coarse to fine")
-    table.add_column("cycles a token, from", overflow="fold")
+    table = Table(title="bands of the token grid, from coarse to fine")
+    table.add_column("from … cycles a token", overflow="fold", min_width=24)
     for edge in bands["from"]:
         table.add_column(f"{edge:.3g}", justify="right")
     dense = next(row for row in found["rows"] if row["label"] == found["dense"])
-    total = sum(bands["frequencies"])
+    total, margins = sum(bands["frequencies"]), [part["value"] for part in dense["bands"]["mu"]]
     table.add_row("share of frequencies", *(f"{count / total:.2f}" for count in bands["frequencies"]))
-    margins = [part["value"] for part in dense["bands"]["mu"]]
-    table.add_row("share of the margin", *(signed(part / sum(margins)) for part in margins))
-    rich = (between(part, 1, 2) for part in dense["bands"]["richness"])
-    table.add_row("margin less variance", *rich, end_section=True)
-    for row in found["rows"]:
-        for kind, words in (("tokens", "tokens"), ("differences", "class differences"), ("exact", "keys, exactly")):
-            if kind in row["response"] and row is not dense:
-                gains = (number(part) for part in row["response"][kind]["gain"])
-                table.add_row(cell(f"{row['label']}: {words}"), *gains)
+    table.add_row("share of the margin", *(f"{part / sum(margins):.2f}".translate(SIGNS) for part in margins))
+    rich = (marked(part, 0, 1, 2) for part in dense["bands"]["richness"])
+    table.add_row("less that of the variance", *rich, end_section=True)
+    for kind, words in RESPONSES.items():
+        rows = [row for row in found["rows"] if kind in row["response"] and row is not dense]
+        if rows:
+            table.add_row(f"response of {words}:")
+        for row in rows:
+            gains = (number(part) for part in row["response"][kind]["gain"])
+            table.add_row("  " + cell(row["label"]), *gains, end_section=row is rows[-1])
     table.caption = (
-        "margin less variance: share of mu less share of sigma², above zero where a band is margin-rich. Below: the "
-        f"response. Covariances between bands hold {share(dense['neglected']['value'])} of sigma²."
+        "A band is margin-rich where its share of mu is above that of sigma². Covariances between bands hold "
+        f"{share(dense['neglected']['value'])} of sigma². *: the 95 % interval leaves out 0."
     )
     return table
 
@@ -105,17 +120,21 @@ def foretold_table(found: dict[str, Any]) -> Table:
 
 
 def holds(row: dict[str, Any]) -> str:
-    slack = row["criterion"]["exact"]["value"]
-    return "" if slack is None else "yes" if slack > 0 else "no"
+    exact, first = (row["criterion"][name]["value"] for name in ("exact", "first_order"))
+    return "yes" if first > 0 else "exact" if exact > 0 else "no"
 
 
-def number(found: dict[str, Any]) -> str:
-    value = found["value"]
-    return "–" if value is None else f"{value:.2f}".translate(SIGNS)
+def number(found: dict[str, Any] | None) -> str:
+    return "–" if found is None or found["value"] is None else f"{found['value']:.2f}".translate(SIGNS)
 
 
-def signed(value: float) -> str:
-    return f"{value:.2f}".translate(SIGNS)
+def marked(found: dict[str, Any], none: float, scale: float, places: int) -> str:
+    """A value, with a star where its interval leaves out no effect."""
+    value, low, high = (found[key] for key in ("value", "low", "high"))
+    if value is None:
+        return "–"
+    beyond = (low is not None and low > none) or (high is not None and high < none)
+    return f"{scale * value:.{places}f}{'*' * beyond}".translate(SIGNS)
 
 
 def share(value: float | None) -> str:

@@ -73,20 +73,10 @@ def accuracy_panel(axes: "Axes", found: Found, rows: Sequence[Found], looks: dic
     axes.axhline(0, color="black", linewidth=0.8)
     axes.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
     told = found["foretold"].get("ratio")
-    rank = "" if told is None else f"; rank correlation on other images {told['other_images']['value']:.2f}"
+    rank = "" if told is None else f" Rank correlation {told['other_images']['value']:.2f}"
     axes.set_title(f"Does r foretell accuracy?{rank}".replace("-", "−"))
-    axes.set_xlabel("r' / r, measured (left of 1 the criterion holds)")
+    axes.set_xlabel("r' / r, measured; left of 1 the criterion holds")
     axes.set_ylabel("change of accuracy, points")
-    axes.set_xscale("log")
-    plain_ticks(axes.xaxis)
-
-
-def plain_ticks(axis: Any) -> None:
-    """1.5 instead of powers of ten."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def bands_panel(axes: "Axes", found: Found) -> None:
@@ -123,7 +113,7 @@ def response_panel(axes: "Axes", found: Found, rows: Sequence[Found], looks: dic
                 style: Any = {"linestyle": "-", "marker": marker} if line == "-" else {"linestyle": line}
                 axes.plot(edges, gains, color=colour, markersize=4, linewidth=1, **style)
     axes.axhline(1, color="black", linewidth=0.8)
-    axes.set_title("What comes back: tokens (dotted), class differences (solid)")
+    axes.set_title("What comes back of tokens (dotted), class differences")
     axes.set_xlabel("band, from … cycles a token")
     axes.set_ylabel("response")
     axes.set_xticks(edges, [f"{edge:.3g}" for edge in edges])
@@ -141,7 +131,7 @@ def predicted_panel(axes: "Axes", rows: Sequence[Found], looks: dict[str, tuple[
     low, high = axes.get_xlim()
     axes.plot([low, high], [low, high], color=GREY, linestyle=":", linewidth=1)
     axes.set_xlim(low, high)
-    axes.set_title("Is r' predicted? Filled: by class differences; open: by tokens")
+    axes.set_title("Is r' predicted? By class differences; by tokens (open)")
     axes.set_xlabel("r' / r, measured")
     axes.set_ylabel("r' / r, predicted")
 
