@@ -18,6 +18,7 @@ ARROWS = {
     "models": {"tokens"},
     "denoisers": {"models"},
     "data": set(),
+    "theory": {"metrics", "tokens"},
     "compression": {"models", "operators", "tokens"},
     "tomesd": {"operators", "models", "compression"},
     "classify": {"models", "denoisers", "pictures"},  # not compression
@@ -32,7 +33,7 @@ ARROWS = {
     "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},
     "commands": {
         "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics", "models",
-        "operators", "pictures", "plots", "progress", "tokens", "zoo",
+        "operators", "pictures", "plots", "progress", "theory", "tokens", "zoo",
     },
     "cli": {
         "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",

@@ -43,7 +43,10 @@ def analyze(
     reuse: Reuse = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="SPEC", help="Dataset (`bigain list data`). Default: fashion-sample, which is bundled."),
+        typer.Option(
+            metavar="SPEC",
+            help="Dataset (`bigain list data`). Default: one of a bundled model's own, else fashion-sample.",
+        ),
     ] = None,
     n: Annotated[
         int | None,

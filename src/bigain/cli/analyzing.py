@@ -61,21 +61,21 @@ def settings_table(found: dict[str, Any], title: str) -> Table:
 
 def predictions_table(found: dict[str, Any]) -> Table:
     """Measured margins and spreads beside those that the responses predict."""
-    table = Table(title="measured and predicted")
+    table = Table(title="under compression, relative to without: mu, sigma, r")
     table.add_column("setting", overflow="fold", min_width=18)
-    for head in ("mu'/mu", "s'/s", "r'/r"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for what in ("tokens", "diff."):
-        for head in ("mu", "s", "r"):
-            table.add_column(f"{what}\n{head}", justify="right", no_wrap=True)
+    for head in ("measured", "predicted by tokens", "by differences"):
+        table.add_column(head, justify="right")
     for row in found["rows"]:
         if row["label"] != found["dense"] and row.get("predicted"):
-            measured = [number(row[key]) for key in ("margin_kept", "spread_kept", "ratio")]
-            parts = [row["predicted"].get(kind, {}) for kind in ("tokens", "differences")]
-            cells = (number(part.get(key)) for part in parts for key in ("margin_kept", "spread_kept", "ratio"))
-            table.add_row(cell(row["label"]), *measured, *cells)
-    table.caption = "s = sigma. Predicted as in the paper, by the response of tokens and by that of class differences."
+            kinds = [row, *(row["predicted"].get(kind) for kind in ("tokens", "differences"))]
+            table.add_row(cell(row["label"]), *(three(kind) for kind in kinds))
+    table.caption = "Predicted as in the paper, from the response of tokens and from that of class differences."
     return table
+
+
+def three(found: dict[str, Any] | None) -> str:
+    parts = [] if found is None else [number(found[key]) for key in ("margin_kept", "spread_kept", "ratio")]
+    return "  ".join(parts) or "–"
 
 
 def bands_table(found: dict[str, Any]) -> Table:

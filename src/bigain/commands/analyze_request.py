@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bigain.commands.measuring import Measurement
 
 DATA, IMAGES = "fashion-sample", 50
+OTHER_DATA = {"cifar-unet": "cifar-10", "quickdraw-dit": "quickdraw-sample"}  # of models with other classes
 OPERATORS = (
     "gated_merge(ratio=0.5)",
     "tome(ratio=0.5, pattern='fixed')",
@@ -89,7 +90,7 @@ class AnalyzeRequest:
         if twice is not None:
             raise ValueError(f"operators must differ, got {twice} more than once")
         experiment = Experiment(
-            title=self.subject, model=self.subject, data=self.data or DATA, n=n, tasks=("classify",),
+            title=self.subject, model=self.subject, data=self.data or OTHER_DATA.get(self.subject, DATA), n=n, tasks=("classify",),
             settings=tuple(rows), seed=self.seed or 0,
         )  # fmt: skip
         return Measurement(experiment, **given)
