@@ -80,7 +80,7 @@ class AnalyzeRequest:
         given = {key: value for key, value in asked.items() if value is not None}
         if self.kind == "file":
             return Measurement(read_experiment(Path(self.subject)), **given)
-        n, rows = self.n or IMAGES, []
+        n, rows = self.n or IMAGES, list[Setting]()
         for options in self.compressions():
             compression = options.compression()
             attach = () if compression is None else (compression,)
@@ -89,8 +89,6 @@ class AnalyzeRequest:
         twice = next((row.name for row in rows if sum(row.name == other.name for other in rows) > 1), None)
         if twice is not None:
             raise ValueError(f"operators must differ, got {twice} more than once")
-        experiment = Experiment(
-            title=self.subject, model=self.subject, data=self.data or OTHER_DATA.get(self.subject, DATA), n=n, tasks=("classify",),
-            settings=tuple(rows), seed=self.seed or 0,
-        )  # fmt: skip
-        return Measurement(experiment, **given)
+        data = self.data or OTHER_DATA.get(self.subject, DATA)
+        whole = {"model": self.subject, "data": data, "n": n, "tasks": ("classify",), "seed": self.seed or 0}
+        return Measurement(Experiment(title=self.subject, settings=tuple(rows), **whole), **given)
