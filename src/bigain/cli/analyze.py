@@ -53,7 +53,12 @@ def analyze(
         typer.Option("--n", metavar="N", min=4, help="Images. Default: 50 for a model, all of an experiment file."),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(metavar="N", min=2, help="Evenly spaced timesteps, each for all classes. Default: 10.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="Evenly spaced timesteps, each for all classes. Default: 10, or those of exhaustive(N) in a file.",
+        ),
     ] = None,
     bands: Annotated[
         int | None, typer.Option(metavar="N", min=2, help="Frequency bands of the token grid. Default: 5.")

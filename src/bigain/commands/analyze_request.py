@@ -73,13 +73,18 @@ class AnalyzeRequest:
 
     def measurement(self) -> "Measurement":
         """What is to be measured of a model, or of an experiment's."""
+        from bigain.classify.policies import Exhaustive, parse_policy
+        from bigain.classify.presets import is_preset
         from bigain.commands.measuring import Measurement
         from bigain.experiments.experiment import Experiment, Setting, read_experiment
 
         asked = {"trials": self.trials, "bands": self.bands, "rivals": self.rivals}
         given = {key: value for key, value in asked.items() if value is not None}
         if self.kind == "file":
-            return Measurement(read_experiment(Path(self.subject)), **given)
+            experiment = read_experiment(Path(self.subject))
+            policy = None if is_preset(experiment.policy) else parse_policy(experiment.policy)
+            own = {"trials": policy.trials} if isinstance(policy, Exhaustive) else {}
+            return Measurement(experiment, **own | given)
         n, rows = self.n or IMAGES, list[Setting]()
         for options in self.compressions():
             compression = options.compression()
@@ -89,6 +94,6 @@ class AnalyzeRequest:
         twice = next((row.name for row in rows if sum(row.name == other.name for other in rows) > 1), None)
         if twice is not None:
             raise ValueError(f"operators must differ, got {twice} more than once")
-        data = self.data or OTHER_DATA.get(self.subject, DATA)
-        whole = {"model": self.subject, "data": data, "n": n, "tasks": ("classify",), "seed": self.seed or 0}
-        return Measurement(Experiment(title=self.subject, settings=tuple(rows), **whole), **given)
+        data, seed = self.data or OTHER_DATA.get(self.subject, DATA), self.seed or 0
+        experiment = Experiment(self.subject, self.subject, data, n, ("classify",), tuple(rows), seed=seed)
+        return Measurement(experiment, **given)
