@@ -15,6 +15,7 @@ import performance
 import policies
 import smaller
 import supported
+import theory_claims
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
@@ -53,6 +54,7 @@ def render() -> dict[Path, str]:
         },
         ROOT / "docs" / "compress.md": {"supported": supported.whole()},
         ROOT / "docs" / "models.md": {"models": listed()},
+        ROOT / "docs" / "theory.md": {"claims": theory_claims.claims(), "details": theory_claims.details()},
         ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }
     return written | {page: filled(page.read_text(), own) for page, own in parts.items()}
@@ -71,5 +73,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, correction, joint, policies, smaller):
+    for part in (figures, compression, correction, joint, policies, smaller, theory_claims):
         part.draw()
