@@ -1,6 +1,7 @@
 """`bigain analyze` on a tiny model: what it says against the classifier's own errors, and what is kept."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from bigain.commands.analyze_request import AnalyzeRequest
 from bigain.commands.measuring import Measurement, patch_of
 from bigain.data import load_data
 from bigain.experiments.experiment import build_experiment
-from bigain.experiments.runner import run_chunks
+from bigain.experiments.runner import FILE, run_chunks
+from bigain.experiments.store import Store
 from bigain.theory.margins import paired_differences, strongest_rivals
 from helpers.commands import invoke, run, run_json
 from helpers.runs import contents, save_tiny, started
@@ -63,12 +65,13 @@ def test_errors_are_those_of_the_classifier(model: Path, found: dict[str, Any]) 
     with bigain.compress(denoiser, "gated_merge(ratio=0.7)"):
         decisions = classifier(images)
     errors = np.stack([d.errors for d in decisions])
-    rivals = strongest_rivals(dense, truth)
-    before, after = (paired_differences(one, truth, rivals)[:, 0] for one in (dense, errors))
+    chooser = bigain.DiffusionClassifier(denoiser, data.classes, f"exhaustive({TRIALS})", timesteps="even", seed=1)
+    rivals = strongest_rivals(np.stack([d.errors for d in chooser(images)]), truth, 3)  # chosen by other noise
+    before, after = (paired_differences(one, truth, rivals) for one in (dense, errors))
     own = row(found, "gated_merge, ratio 0.7")
     assert own["accuracy"]["value"] == np.mean([d.index for d in decisions] == truth)
     assert own["mu"]["value"] == pytest.approx(after.mean(), rel=1e-4)
-    assert own["sigma"]["value"] == pytest.approx(after.var(1, ddof=1).mean() ** 0.5, rel=1e-4)
+    assert own["sigma"]["value"] == pytest.approx(after.var(2, ddof=1).mean() ** 0.5, rel=1e-4)
     assert own["margin_kept"]["value"] == pytest.approx(after.mean() / before.mean(), rel=1e-3)
     dense_row = row(found, "none")
     assert sum(part["value"] for part in dense_row["bands"]["mu"]) == pytest.approx(before.mean(), rel=1e-4)
@@ -157,17 +160,17 @@ def test_a_run_of_the_same_trials_says_the_same(model: Path, found: dict[str, An
     run_chunks(made)
     made.store.close()
     own = analyze_record(tmp_path / "run")
-    assert [part["label"] for part in own["rows"]] == [
-        "none",
-        "gated_merge, ratio 0.3",
-        "gated_merge, ratio 0.7",
-        "keys",
-    ]
+    labels = ["none", "gated_merge, ratio 0.3", "gated_merge, ratio 0.7", "keys"]
+    assert [part["label"] for part in own["rows"]] == labels
+    with closing(Store(tmp_path / "run" / FILE, read_only=True)) as store:
+        rows = {label: list(store.decisions(made.ids[label]).values()) for label in labels}
+    truth = np.array([one.truth[0] for one in rows["none"]])
+    rivals = strongest_rivals(np.stack([one.errors for one in rows["none"]]), truth, 3)
     for part in own["rows"]:
-        other = row(found, part["label"])
-        assert part["accuracy"] == other["accuracy"]
-        for key in ("mu", "sigma", "ratio"):
-            assert part[key]["value"] == pytest.approx(other[key]["value"], rel=1e-3)
+        differences = paired_differences(np.stack([one.errors for one in rows[part["label"]]]), truth, rivals)
+        assert part["mu"]["value"] == pytest.approx(differences.mean(), rel=1e-5)
+        assert part["sigma"]["value"] == pytest.approx(differences.var(2, ddof=1).mean() ** 0.5, rel=1e-5)
+        assert part["accuracy"] == row(found, part["label"])["accuracy"]
         assert "bands" not in part
     assert "predicted by tokens" not in own["foretold"]
     shown = run("analyze", tmp_path / "run", "--record", tmp_path / "own.json")
@@ -185,7 +188,7 @@ def test_stages_are_compared_on_common_trials(model: Path, tmp_path: Path) -> No
     run_chunks(made)
     decisions = [made.store.decisions(made.ids[label]) for label in ("none", "merge")]
     made.store.close()
-    found = analyze_record(tmp_path / "run")
+    found = analyze_record(tmp_path / "run", rivals=1)
     assert found["trials"] == 4
     assert found["n"] == 10
     means = []

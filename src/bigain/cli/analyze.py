@@ -65,7 +65,7 @@ def analyze(
     ] = None,
     rivals: Annotated[
         int, typer.Option(metavar="N", min=1, help="Strongest rivals that each image's true class is compared with.")
-    ] = 1,
+    ] = 3,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of images and noise. Default: 0.")] = None,
     device: Device = "cpu",
     threads: Threads = None,
@@ -87,9 +87,9 @@ def analyze(
 ) -> None:
     """Measure the paper's theory: margins, bands and responses under compression, and whether they foretell accuracy.
 
-    Errors of the strongest rival less those of the true class have a mean mu and a spread sigma. In theory, compression
-    is harmless where r = sigma / mu falls. The table has both beside the accuracy, and Cantelli's bound beside the
-    real misses.
+    Errors of the strongest rivals less those of the true class have a mean mu and a spread sigma. In theory,
+    compression does no harm where r = sigma / mu falls. The tables have r beside the accuracy, and Cantelli's bound
+    beside the real misses.
     """
     from bigain.commands.analyze_request import AnalyzeRequest
 

@@ -52,24 +52,24 @@ def settings_table(found: dict[str, Any], title: str) -> Table:
         table.add_row(cell(row["label"]), accuracy, *cells, share(last.get("bound")), share(last.get("real")))
     trials = next((row["misses"][-1]["trials"] for row in found["rows"] if row["misses"]), None)
     table.caption = (
-        "r = sigma / mu of the paired differences to the strongest rival, r' under compression. holds: the criterion, "
-        "also to first order (yes) or only exactly (exact). bound, real: Cantelli's bound and the real misses of "
-        f"{trials} trials, where mu is positive. *: the 95 % interval leaves out no change."
+        "r = sigma / mu of the paired differences to the strongest rivals, r' under compression. holds: the criterion, "
+        "also to first order (yes) or only exactly (exact). bound, real: how often the strongest rival wins, by "
+        f"Cantelli and in {trials} trials, where mu is positive. *: the 95 % interval leaves out no change."
     )
     return table
 
 
 def predictions_table(found: dict[str, Any]) -> Table:
     """Measured margins and spreads beside those that the responses predict."""
-    table = Table(title="under compression, relative to without: mu, sigma, r")
-    table.add_column("setting", overflow="fold", min_width=18)
-    for head in ("measured", "predicted by tokens", "by differences"):
-        table.add_column(head, justify="right")
+    table = Table(title="mu, sigma and r, relative to without compression")
+    table.add_column("setting", overflow="fold", min_width=14)
+    for head in ("measured", "by tokens", "by differences"):
+        table.add_column(head, justify="right", no_wrap=True)
     for row in found["rows"]:
         if row["label"] != found["dense"] and row.get("predicted"):
             kinds = [row, *(row["predicted"].get(kind) for kind in ("tokens", "differences"))]
             table.add_row(cell(row["label"]), *(three(kind) for kind in kinds))
-    table.caption = "Predicted as in the paper, from the response of tokens and from that of class differences."
+    table.caption = "By: predicted as in the paper, from the response of tokens and from that of class differences."
     return table
 
 

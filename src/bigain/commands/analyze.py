@@ -23,6 +23,7 @@ from bigain.models.architectures import meta_copy
 from bigain.theory.analysis import Measured
 from bigain.theory.bands import band_edges, frequencies
 from bigain.theory.foretelling import FEWEST_IMAGES, Analysis, analyse
+from bigain.theory.margins import strongest_rivals
 
 DETAIL = 0.25  # cycles a token from which on a band is called detail: waves of four tokens or less
 Progress = Callable[[str, int], None]  # the label of a setting and how many images are to be measured in all
@@ -48,7 +49,7 @@ def analyze_model(
     names = {setting.label: (setting.name, setting.values) for setting in measuring.settings}
     edges = band_edges(measurement.bands)
     upper = np.array(edges) >= DETAIL
-    how = Analysis(measuring.settings[0].label, measurement.rivals, upper)
+    how = Analysis(measuring.settings[0].label, arrays[measuring.settings[0].label]["rivals"], upper)
     found = analyse({label: as_measured(own) for label, own in arrays.items()}, names, truth, how)
     return {
         "title": experiment.title,
@@ -85,7 +86,7 @@ def with_costs(found: dict[str, Any], settings: list[Setting], denoiser: Denoise
     return found | {"rows": rows}
 
 
-def analyze_record(place: Path, rivals: int = 1) -> dict[str, Any]:
+def analyze_record(place: Path, rivals: int = 3) -> dict[str, Any]:
     """What the errors in a run's record say; it has no bands, and its trials are those of its policy."""
     path = find_record(place)
     with closing(Store(path, read_only=True)) as store:
@@ -110,6 +111,7 @@ def analyze_record(place: Path, rivals: int = 1) -> dict[str, Any]:
         raise ValueError(f"rivals must be from 1 to {classes - 1}, got {rivals}")
     measured = aligned(rows, dense)
     truth = np.array([row.truth[0] for row in rows[dense]])
+    nearest = strongest_rivals(measured[dense].errors, truth, rivals)  # there is no other noise to choose them by
     experiment = meta["experiment"]
     return {
         "title": meta["title"],
@@ -119,7 +121,7 @@ def analyze_record(place: Path, rivals: int = 1) -> dict[str, Any]:
         "seed": experiment["seed"],
         "trials": int(max(one.errors.shape[2] for one in measured.values())),
         "classes": classes,
-        **analyse(measured, names, truth, Analysis(dense, rivals)),
+        **analyse(measured, names, truth, Analysis(dense, nearest)),
     }
 
 

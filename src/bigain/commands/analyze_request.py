@@ -37,7 +37,7 @@ class AnalyzeRequest:
     trials: int | None = None
     bands: int | None = None
     seed: int | None = None
-    rivals: int = 1
+    rivals: int = 3
 
     @property
     def kind(self) -> Literal["record", "file", "model"]:

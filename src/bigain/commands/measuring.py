@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bigain.classify.classifier import DiffusionClassifier
@@ -50,7 +51,7 @@ class Measurement:
     experiment: Experiment
     trials: int = 10
     bands: int = 5
-    rivals: int = 1
+    rivals: int = 3
 
     def identity(self, denoiser: Denoiser) -> dict[str, Any]:
         """What decides the numbers, apart from the settings and the images."""
@@ -76,33 +77,37 @@ class TokenResponse:
     def __init__(self, bands: int, finest: Grid, classes: int) -> None:
         self.bands, self.finest, self.classes = bands, finest, classes
         self.sums: Tensor | None = None
-        self.exact: tuple[Tensor, Tensor] | None = None
+        self.pooled: Pooled | None = None  # the last plan of its kind
+        self.alphas: list[float] = []
 
     def __call__(self, event: SiteEvent) -> None:
         if event.step != "planned":
             return
-        if isinstance(event.plan, Pooled) and event.grid == self.finest and self.exact is None:
-            self.exact = exact_response(one_row(event.plan), self.bands)
+        if isinstance(event.plan, Pooled) and event.grid == self.finest:
+            self.pooled, alpha = event.plan, event.plan.alpha
+            self.alphas.append(alpha if isinstance(alpha, float) else float(alpha.mean()))
         back = there_and_back(event.plan, event.tokens)
         if back is None:
             return
-        tokens, back = (as_maps(x[:: self.classes], event.grid) for x in (event.tokens, back))
-        found = powers(tokens, back, self.bands, self.spacing(event.grid)).cpu()
+        tokens, back = (as_maps(x[:: self.classes].float().cpu(), event.grid) for x in (event.tokens, back))
+        found = powers(tokens, back, self.bands, self.spacing(event.grid))
         found = found / found[:, 0].sum().clamp_min(1e-30)  # each call counts alike, however large its tokens are
         self.sums = found if self.sums is None else self.sums + found
 
     def spacing(self, grid: Grid) -> int:
         return max(1, self.finest.height // grid.height)
 
+    def exact(self) -> np.ndarray | None:
+        """Gain and aliased share of pooled keys, at the mean alpha of all calls: (2, B)."""
+        if self.pooled is None:
+            return None
+        plan = self.pooled._replace(alpha=sum(self.alphas) / len(self.alphas))  # the gain is linear in alpha
+        return np.stack([part.numpy() for part in exact_response(plan, self.bands)])
+
     def take(self) -> np.ndarray:
         """The sums since the last call: (B, 3), NaN where no site compares tokens."""
         found, self.sums = self.sums, None
         return np.full((self.bands, 3), np.nan) if found is None else found.double().numpy()
-
-
-def one_row(plan: Pooled) -> Pooled:
-    """The plan with one alpha: the response is linear in it, so that of the mean is the mean."""
-    return plan if isinstance(plan.alpha, float) else plan._replace(alpha=float(plan.alpha.mean()))
 
 
 class Measuring:
@@ -116,9 +121,11 @@ class Measuring:
         self.grid = Grid(height // self.patch, width // self.patch)
         check_bands(measurement.bands, self.grid)
         classes, prompts = class_conditions(denoiser, data)
-        policy = f"exhaustive({measurement.trials})"
-        self.classifier = DiffusionClassifier(
-            denoiser, classes, policy, prompts=prompts, timesteps="even", seed=measurement.experiment.seed
+        policy, seed = f"exhaustive({measurement.trials})", measurement.experiment.seed
+        # rivals that were chosen by the noise that they are compared on would be nearer there than they are
+        self.classifier, self.chooser = (
+            DiffusionClassifier(denoiser, classes, policy, prompts=prompts, timesteps="even", seed=own)
+            for own in (seed, seed + 1)
         )
         if not 1 <= measurement.rivals < len(classes):
             raise ValueError(f"rivals must be from 1 to {len(classes) - 1}, got {measurement.rivals}")
@@ -137,9 +144,9 @@ class Measuring:
         if not path.exists():
             write_whole(path, text.encode())
             return
-        before = json.loads(path.read_text())
-        other = [key for key in sorted(wanted.keys() | before.keys()) if wanted.get(key) != before.get(key)]
-        if other and json.loads(text) != before:
+        before, now = json.loads(path.read_text()), json.loads(text)
+        other = [key for key in sorted(now.keys() | before.keys()) if now.get(key) != before.get(key)]
+        if other:
             raise ValueError(
                 f"{folder} holds measurements of another analysis; its {', '.join(other)} differ. Use another folder, "
                 "or the settings of before"
@@ -166,10 +173,11 @@ class Measuring:
         examples = [self.data.examples[i] for i in range(first, last)]
         images = [to_tensor(example.image, self.denoiser.image_spec) for example in examples]
         chunk = Chunk(images, np.array([example.labels[0] for example in examples]), [e.name for e in examples])
-        found, references = {}, list[Reference]()
-        for setting in self.settings:
+        found = {}
+        references = [Reference(rivals, None) for rivals in self.choose(chunk)]
+        for number, setting in enumerate(self.settings):
             place = places[setting.label]
-            if references and place is not None and place.is_file():
+            if number and place is not None and place.is_file():
                 found[setting.label] = loaded(place)
                 for _ in images:
                     progress(setting.label)
@@ -192,6 +200,11 @@ class Measuring:
         code = source_hashes(replace(self.how.experiment, settings=(setting,)))
         return json.dumps([setting.identity(), code], sort_keys=True)
 
+    def choose(self, chunk: Chunk) -> np.ndarray:
+        """The strongest rivals of each image for the uncompressed model, on noise of their own: -> (n, M)."""
+        errors = np.stack([decision.errors for decision in self.chooser(chunk.images)])
+        return strongest_rivals(errors, chunk.truth, self.how.rivals)
+
     def measure(
         self, setting: Setting, chunk: Chunk, references: list["Reference"], progress: Callable[[str], None]
     ) -> Arrays:
@@ -202,29 +215,30 @@ class Measuring:
             for handle in stack.enter_context(attached(self.denoiser.network, setting)):
                 stack.enter_context(handle.observed(response))
             for number, residuals in self.classifier.residuals(chunk.images):
-                bands, truth = band_errors(residuals, self.how.bands, self.patch).cpu(), chunk.truth[number]
+                residuals, truth = residuals.cpu(), chunk.truth[number]  # not every device has float64
+                bands = torch.stack([band_errors(part, self.how.bands, self.patch) for part in residuals])
                 if not bands.isfinite().all():
                     name = chunk.names[number]
                     raise FloatingPointError(f"{setting.label}: the errors of {name} are not finite; nothing is kept")
-                if len(references) == number:
-                    rivals = strongest_rivals(bands.sum(-1)[None].numpy(), chunk.truth[[number]], self.how.rivals)[0]
-                    references.append(Reference(rivals, class_differences(residuals, truth, rivals)))
                 rivals, dense = references[number]
-                maps = [by_patch(side, self.patch) for side in (dense, class_differences(residuals, truth, rivals))]
-                found = {"bands": bands, "differences": powers(maps[0], maps[1], self.how.bands)}
-                rows.append({key: value.cpu().numpy() for key, value in found.items()} | {"tokens": response.take()})
+                own = class_differences(residuals, truth, rivals)
+                if dense is None:
+                    references[number] = Reference(rivals, dense := own)
+                maps = [by_patch(side, self.patch) for side in (dense, own)]
+                differences = powers(maps[0], maps[1], self.how.bands).numpy()
+                found = {"bands": bands.numpy(), "rivals": rivals, "differences": differences}
+                rows.append(found | {"tokens": response.take()})
                 progress(setting.label)
         arrays = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
-        if response.exact is not None:
-            arrays["exact"] = np.repeat(np.stack([part.numpy() for part in response.exact])[None], len(rows), 0)
-        return arrays
+        exact = response.exact()
+        return arrays if exact is None else arrays | {"exact": np.repeat(exact[None], len(rows), 0)}
 
 
 class Reference(NamedTuple):
-    """The strongest rivals of an image, and its class differences without compression."""
+    """The strongest rivals of an image, and its class differences without compression, once they are measured."""
 
     rivals: np.ndarray
-    differences: Tensor
+    differences: Tensor | None
 
 
 def class_differences(residuals: Tensor, truth: int, rivals: np.ndarray) -> Tensor:

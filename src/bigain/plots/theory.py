@@ -24,7 +24,7 @@ def theory(found: Found) -> "Figure":
     words = (
         f"{found['data']}, n = {found['n']}, {found['trials']} trials, seed {found['seed']}; bars: 95 % intervals over "
         "images (bootstrap; Tango for changes of accuracy). r = sigma / mu of the paired differences to the strongest "
-        "rival; r' is r under compression."
+        "rivals; r' is r under compression."
     )
     figure = new_figure(10.5, 7.4 if banded else 4.2, f"{found['model']}: the theory beside what was measured", words)
     panels = figure.subplots(2 if banded else 1, 2, squeeze=False)
@@ -46,7 +46,10 @@ def look_of(rows: Sequence[Found]) -> dict[str, tuple[str, str]]:
     for row in rows:
         place = counts[row["name"]] = counts.get(row["name"], -1) + 1
         which = names.index(row["name"])
-        found[row["label"]] = COLOURS[which % len(COLOURS)], MARKERS[(which // len(COLOURS) + place) % len(MARKERS)]
+        found[row["label"]] = (
+            COLOURS[which % len(COLOURS)],
+            MARKERS[(3 * (which // len(COLOURS)) + place) % len(MARKERS)],
+        )
     return found
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from bigain.theory.analysis import Measured, Pair, describe, difference_error, enough, linked, pair_up, responses, slope
 from bigain.theory.criterion import exact_slack, first_order_slack, predicted_moments, ratio_change
-from bigain.theory.margins import strongest_rivals
 from bigain.theory.resampling import Halves, Resampling, estimate, interval, spearman
 
 FEWEST = 3  # settings to rank
@@ -20,7 +19,7 @@ class Analysis(NamedTuple):
     """How to look at what was measured."""
 
     dense: str  # label of the uncompressed setting
-    rivals: int = 1
+    rivals: np.ndarray  # (n, M) classes that each image's true class is compared with, the strongest first
     upper: np.ndarray = np.zeros(0, bool)  # (B,) the bands that hold detail
     draws: int = 2000
 
@@ -168,8 +167,7 @@ def analyse(
 
     Images of which too few trials are known are left out.
     """
-    dense = measured[how.dense]
-    rivals = strongest_rivals(dense.errors, truth, how.rivals)
+    dense, rivals = measured[how.dense], how.rivals
     kept = np.all([enough(one, dense, truth, rivals) for one in measured.values()], axis=0)
     if kept.sum() < FEWEST_IMAGES:
         raise ValueError(f"a theory of means needs {FEWEST_IMAGES} images with two trials or more, got {kept.sum()}")
@@ -185,7 +183,7 @@ def analyse(
         "n": n,
         "left_out": int(len(truth) - n),
         "dense": how.dense,
-        "rivals": how.rivals,
+        "rivals": rivals.shape[1],
         "rows": rows,
         "foretold": foretold(settings, n, how.draws),
         "signs": signs(settings, resampling),
