@@ -54,7 +54,11 @@ def render() -> dict[Path, str]:
         },
         ROOT / "docs" / "compress.md": {"supported": supported.whole()},
         ROOT / "docs" / "models.md": {"models": listed()},
-        ROOT / "docs" / "theory.md": {"claims": theory_claims.claims(), "details": theory_claims.details()},
+        ROOT / "docs" / "theory.md": {
+            "short": theory_claims.in_short(),
+            "claims": theory_claims.claims(),
+            "details": theory_claims.details(),
+        },
         ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }
     return written | {page: filled(page.read_text(), own) for page, own in parts.items()}

@@ -136,6 +136,19 @@ def signs(settings: Settings, resampling: Resampling) -> dict[str, int]:
             "alike": alike, "accuracy_moves": sum(m != 0 for m in moves)}  # fmt: skip
 
 
+def averages(settings: Settings, resampling: Resampling) -> dict[str, dict[str, float | None]]:
+    """Geometric means over settings of mu'/mu, sigma'/sigma and r'/r; none where no margin is left somewhere."""
+    sides = [pair.sides(resampling) for pair in settings.pairs.values()]
+    ratios = {
+        "margin_kept": [after / mean for mean, _, after, _ in sides],
+        "spread_kept": [np.sqrt(after / variance) for _, variance, _, after in sides],
+        "ratio": [ratio_change(*side) for side in sides],
+    }
+    positive = {name: np.maximum(found, 0) for name, found in ratios.items() if found}
+    with np.errstate(divide="ignore"):
+        return {name: estimate(np.exp(np.log(found).mean(0))) for name, found in positive.items()}
+
+
 def contrasts(settings: Settings, resampling: Resampling, upper: np.ndarray) -> list[dict[str, Any]]:
     """How much more detail one name keeps than another, in the mean of the swept values that both have."""
     places = {(name, json.dumps(values)): settings.pairs[label] for label, (name, values) in settings.names.items()}
@@ -187,5 +200,6 @@ def analyse(
         "rows": rows,
         "foretold": foretold(settings, n, how.draws),
         "signs": signs(settings, resampling),
+        "averages": averages(settings, resampling),
         "contrasts": contrasts(settings, resampling, how.upper),
     }
