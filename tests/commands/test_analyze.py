@@ -117,6 +117,9 @@ def test_what_is_said_across_settings(found: dict[str, Any]) -> None:
     assert found["foretold"]["ratio"]["settings"] == 7
     assert found["foretold"]["predicted by tokens"]["settings"] == 6  # chosen keys have no response
     assert found["signs"]["settings"] == 7
+    ratios = [part["ratio"]["value"] for part in found["rows"] if part["label"] != "none"]
+    assert None not in ratios
+    assert found["averages"]["ratio"]["value"] == pytest.approx(np.exp(np.mean(np.log(ratios))))
     (contrast,) = [one for one in found["contrasts"] if (one["ours"], one["theirs"]) == ("gated_merge", "tome")]
     assert contrast["values"] == [{"ratio": 0.7}]
     a, b = (row(found, f"{name}, ratio 0.7")["response"] for name in ("gated_merge", "tome"))

@@ -15,7 +15,7 @@ from bigain.cli.options import COMPRESSION, OUTPUT, Correct, Device, Groups, Reu
     rich_help_panel=EXPERIMENTS,
     epilog=examples(
         "bigain analyze fashion-unet --n 20",
-        "bigain analyze benchmarks/experiments/bundled/theory-dit.toml --out runs/theory-dit",
+        "bigain analyze my-experiment.toml --out runs/theory",
         "bigain analyze runs/main-dit",
     ),
 )
