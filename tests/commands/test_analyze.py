@@ -250,6 +250,6 @@ def test_mistakes(words: str, text: str, code: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_sites_and_options_reach_the_rows() -> None:
-    request = AnalyzeRequest("fashion-unet", ("tome(ratio=0.5)",), where="part='down'", groups="input", correct=True)
+    request = AnalyzeRequest("fashion-unet", ("tome(ratio=0.5)",), where="part='down'", correct=True)
     (setting,) = request.measurement().experiment.settings
     assert setting.attach == (Compression("tome(ratio=0.5)", "part='down'", None, "input", True),)

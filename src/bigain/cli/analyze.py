@@ -85,11 +85,11 @@ def analyze(
         bool, json_of("{model, data, n, rows: of each setting, foretold, signs, contrasts, …}", OUTPUT)
     ] = False,
 ) -> None:
-    """Measure the paper's theory: margins, bands and responses under compression, and whether they foretell accuracy.
+    """Measure the paper's theory of compressed classifiers, and whether it foretells accuracy.
 
-    Errors of the strongest rivals less those of the true class have a mean mu and a spread sigma. In theory,
-    compression does no harm where r = sigma / mu falls. The tables have r beside the accuracy, and Cantelli's bound
-    beside the real misses.
+    The strongest rivals of a true class are behind it by mu, with a spread sigma.
+    In theory, compression does no harm where r = sigma / mu falls.
+    Tables show r, Cantelli's bound, frequency bands and responses beside what is measured.
     """
     from bigain.commands.analyze_request import AnalyzeRequest
 

@@ -87,7 +87,7 @@ class AnalyzeRequest:
             return Measurement(experiment, **own | given)
         n, rows = self.n or IMAGES, list[Setting]()
         for options in self.compressions():
-            compression = options.compression()
+            compression = options.compression("input" if self.correct else None)  # what is corrected is shared
             attach = () if compression is None else (compression,)
             name = "none" if compression is None else str(compression)
             rows.append(Setting(name, {}, attach, n, ("classify",)))
