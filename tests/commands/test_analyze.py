@@ -1,6 +1,7 @@
 """`bigain analyze` on a tiny model: what it says against the classifier's own errors, and what is kept."""
 
 import json
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import bigain
 from bigain import Compression
+from bigain.commands import measuring
 from bigain.commands.analyze import analyze_model, analyze_record
 from bigain.commands.analyze_request import AnalyzeRequest
 from bigain.commands.measuring import Measurement, patch_of
@@ -33,7 +35,14 @@ ROWS: list[dict[str, Any]] = [
     {"name": "corrected", "operator": "gated_merge(ratio=0.7)", "groups": "input", "correct": True},
     {"name": "fewer trials", "operator": "none", "policy": "exhaustive(1)"},
 ]
-N, TRIALS = 12, 3
+N, TRIALS = 6, 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_chunks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "AT_ONCE", 4)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +145,7 @@ def test_it_goes_on_where_it_was(model: Path, found: dict[str, Any], tmp_path: P
     def stop(label: str, total: int) -> None:
         nonlocal seen
         seen += 1
-        if seen == 90:
+        if seen == 40:
             raise KeyboardInterrupt
 
     place = tmp_path / "kept"
@@ -147,7 +156,7 @@ def test_it_goes_on_where_it_was(model: Path, found: dict[str, Any], tmp_path: P
     assert before
     again = analyze_model(measurement(model, ROWS), "cpu", place, lambda label, total: None)
     assert again["rows"] == found["rows"]
-    first = [path for path in before if path.name.startswith("00000-00010")]
+    first = [path for path in before if path.name.startswith("00000-00004")]
     assert len(first) == 8
     assert all(path.stat().st_mtime_ns == before[path] for path in first)
     with pytest.raises(ValueError, match="holds measurements of another analysis; its bands differ"):
@@ -187,13 +196,13 @@ def test_a_run_of_the_same_trials_says_the_same(model: Path, found: dict[str, An
 def test_stages_are_compared_on_common_trials(model: Path, tmp_path: Path) -> None:
     rows = [{"name": "none", "operator": "none"}, {"name": "merge", "operator": "gated_merge(ratio=0.7)"}]
     policy = "stages(trials=(2, 4), keep=(4, 1))"
-    made = started(model, tmp_path / "run", rows=rows, n=10, tasks=["classify"], policy=policy)
+    made = started(model, tmp_path / "run", rows=rows, n=N, tasks=["classify"], policy=policy)
     run_chunks(made)
     decisions = [made.store.decisions(made.ids[label]) for label in ("none", "merge")]
     made.store.close()
     found = analyze_record(tmp_path / "run", rivals=1)
     assert found["trials"] == 4
-    assert found["n"] == 10
+    assert found["n"] == N
     means = []
     for image, dense in decisions[0].items():
         other, own = decisions[1][image].errors, dense.truth[0]
