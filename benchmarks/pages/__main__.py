@@ -10,17 +10,20 @@ from pathlib import Path
 import correction
 import figures
 import joint
+import natural
 import overview
 import performance
 import policies
 import smaller
 import supported
+import table1
 import theory_claims
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
 from text import ROOT
 
+import cluster
 import compression
 
 
@@ -32,6 +35,8 @@ def render() -> dict[Path, str]:
         "results-evaluations": [policies.policies()],
         "results-ablations": [smaller.smaller()],
         "results-joint": [joint.joint()],
+        "results-table1": [table1.table1()],
+        "results-cifar": [natural.natural()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
@@ -54,6 +59,7 @@ def render() -> dict[Path, str]:
         },
         ROOT / "docs" / "compress.md": {"supported": supported.whole()},
         ROOT / "docs" / "models.md": {"models": listed()},
+        ROOT / "docs" / "cluster.md": {"scale": cluster.scale()},
         ROOT / "docs" / "theory.md": {
             "short": theory_claims.in_short(),
             "claims": theory_claims.claims(),
@@ -77,5 +83,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, correction, joint, policies, smaller, theory_claims):
+    for part in (figures, compression, correction, joint, natural, policies, smaller, table1, theory_claims):
         part.draw()

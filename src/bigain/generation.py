@@ -14,6 +14,7 @@ from torch import Tensor
 from bigain.checks import check_count, check_seed, set_plain_ints
 from bigain.denoisers.base import Condition, Denoiser, as_denoiser
 from bigain.denoisers.sampling import make_scheduler
+from bigain.models.caches import new_trajectory
 from bigain.models.rows import RowGroups, same_input
 from bigain.seeds import hashed
 
@@ -66,8 +67,7 @@ def generate(
     """
     denoiser, sampling = as_denoiser(denoiser), sampling or Sampling()
     wanted = check_wanted(classes)
-    usual = max(1, denoiser.rows_at_once() // 2)  # guidance doubles the rows
-    together = usual if batch_size is None else check_count("batch_size", batch_size)
+    together = usual_batch(denoiser) if batch_size is None else check_count("batch_size", batch_size)
     parts = []
     for start in range(0, len(wanted), together):
         chosen = wanted[start : start + together]
@@ -80,6 +80,11 @@ def generate(
         if progress is not None:
             progress(parts[-1])
     return torch.cat(parts)
+
+
+def usual_batch(denoiser: Denoiser) -> int:
+    """How many images are generated at once by default; guidance doubles the rows."""
+    return max(1, denoiser.rows_at_once() // 2)
 
 
 def check_wanted(classes: Any) -> list[str | int]:
@@ -116,6 +121,7 @@ def sample(
     both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
     extra = {"generator": generators} if "generator" in inspect.signature(scheduler.step).parameters else {}
     rows = torch.arange(len(noise), device=denoiser.device)
+    new_trajectory(denoiser.network)
     members = torch.arange(halves, device=denoiser.device).repeat_interleave(len(noise))
     for step, t in enumerate(scheduler.timesteps):
         noisy = scaled(latents, t)

@@ -17,7 +17,8 @@ from bigain.commands.analyze_request import AnalyzeRequest
 from bigain.commands.measuring import Measurement, patch_of
 from bigain.data import load_data
 from bigain.experiments.experiment import build_experiment
-from bigain.experiments.runner import FILE, run_chunks
+from bigain.experiments.folder import FILE
+from bigain.experiments.runner import run_chunks
 from bigain.experiments.store import Store
 from bigain.theory.margins import paired_differences, strongest_rivals
 from helpers.commands import invoke, run, run_json

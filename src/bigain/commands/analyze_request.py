@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bigain.commands.request import CompressionOptions
-from bigain.experiments.schema import FILE
 from bigain.zoo.catalog import bundled, locate
 
 if TYPE_CHECKING:
@@ -47,8 +46,13 @@ class AnalyzeRequest:
             return "model"
         if place.suffix == ".toml":
             return "file"
-        recorded = (place / FILE).is_file() or place.is_file() or place.suffix == ".sqlite"
-        return "record" if recorded else "model"
+        if place.is_file() or place.suffix == ".sqlite":
+            return "record"
+        if not place.is_dir():
+            return "model"
+        from bigain.experiments.folder import FILE
+
+        return "record" if (place / FILE).is_file() else "model"
 
     def check(self) -> None:
         """Raise for words that cannot be meant."""

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bigain.experiments.folder import FILE
 from bigain.experiments.machine import why_no_speed
 from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow
 from bigain.experiments.samples import Samples
-from bigain.experiments.schema import FILE, damaged
+from bigain.experiments.schema import damaged
 from bigain.experiments.store import Store
 from bigain.metrics.distances import Difference, difference
 from bigain.metrics.intervals import Estimate, Share, bootstrap_mean, median_interval, wilson
@@ -113,7 +114,7 @@ def make_report(
 
 def is_dense(spec: dict[str, Any]) -> bool:
     """Whether a row is the uncompressed model as the experiment runs it."""
-    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps"}
+    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps", "cache"}
 
 
 def of_image(row: Row, spec: dict[str, Any], steps: int | None) -> Row:

@@ -13,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-FILE = "results.sqlite"  # the record in the folder of a run
 MAGIC = b"SQLite format 3\0"
 HEADER = 100  # bytes
 APPLICATION = int.from_bytes(b"BiGn", "big")  # in the header of every record since version 2
