@@ -19,6 +19,7 @@ ARROWS = {
     "models": {"tokens"},
     "denoisers": {"models"},
     "data": set(),
+    "theory": {"metrics", "tokens"},
     "compression": {"models", "operators", "tokens"},
     "tomesd": {"compression", "models", "operators"},
     "classify": {"denoisers", "models", "pictures"},  # not compression
@@ -34,7 +35,8 @@ ARROWS = {
     "plots": {"bench", "experiments", "metrics", "pictures", "tokens"},
     "commands": {
         "caching", "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading",
-        "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "tokens", "zoo",
+        "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "theory",
+        "tokens", "zoo",
     },
     "cli": {
         "bench", "caching", "classify", "cluster", "commands", "compression", "data", "experiments", "generation",

@@ -17,6 +17,7 @@ import policies
 import smaller
 import supported
 import table1
+import theory_claims
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
@@ -59,6 +60,11 @@ def render() -> dict[Path, str]:
         ROOT / "docs" / "compress.md": {"supported": supported.whole()},
         ROOT / "docs" / "models.md": {"models": listed()},
         ROOT / "docs" / "cluster.md": {"scale": cluster.scale()},
+        ROOT / "docs" / "theory.md": {
+            "short": theory_claims.in_short(),
+            "claims": theory_claims.claims(),
+            "details": theory_claims.details(),
+        },
         ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }
     return written | {page: filled(page.read_text(), own) for page, own in parts.items()}
@@ -77,5 +83,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, correction, joint, natural, policies, smaller, table1):
+    for part in (figures, compression, correction, joint, natural, policies, smaller, table1, theory_claims):
         part.draw()

@@ -71,6 +71,7 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         StandIn("--count 4", "--count 2 --num-inference-steps 2", QUICK),
     ),
     "index.md": (StandIn("--num-inference-steps 25", "--num-inference-steps 2", QUICK),),
+    "theory.md": (StandIn("--n 20", "--n 4 --trials 2", QUICK),),
     "tomesd.md": (SD2, CUDA, HALF, STEPS),
 }
 

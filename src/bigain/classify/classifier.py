@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ from bigain.denoisers.base import LOSSES, Denoiser, Loss, as_denoiser
 from bigain.profile import TimestepProfile
 from bigain.registry import miss
 from bigain.seeds import hashed
+
+T = TypeVar("T")
 
 
 class DiffusionClassifier:
@@ -111,7 +113,7 @@ class DiffusionClassifier:
                 rows = sum(len(item.classes) for item in work)
             if not work:
                 return
-            batch, errors = self._run(work)
+            batch, errors = self._run(work, Engine.errors)
             work, begun = work[len(batch) :], []
             for item, found in zip(batch, errors, strict=True):
                 check_finite(item, found, self.classes)
@@ -120,6 +122,20 @@ class DiffusionClassifier:
                     if not item.image.wanted:
                         yield item.image.number, self._decision(item.image.state)
             work = begun + work
+
+    def residuals(self, images: Iterable[Any]) -> Iterator[tuple[int, Tensor]]:
+        """Yield (number, residuals) of each image: the predicted less the true noise, (K, R, C, H, W).
+
+        Trials are those of the policy's first round, so take "exhaustive(R)" to see all R of them. Their mean squares
+        are the errors that decide.
+        """
+        self.engines[0].prepare()
+        for number, pixels in readable(each_image(images), self.denoiser.image_spec, None):
+            work, parts = self._start(number, pixels).work(), list[Tensor]()
+            while work:
+                batch, found = self._run(work, Engine.residuals)
+                work, parts = work[len(batch) :], [*parts, *found]
+            yield number, torch.stack(parts, 1)
 
     def calibrate(self, images: Sequence[Any], labels: Sequence[str | int]) -> Calibration:
         """Fit the temperature of the probabilities on held-out images.
@@ -180,13 +196,13 @@ class DiffusionClassifier:
         sampler = TimestepSampler(self.timesteps, self.num_train_timesteps, hashed(self.seed, found))
         return Active(number, found, self.denoiser.encode(pixels[None])[0], state, self.policy.rounds(state, sampler))
 
-    def _run(self, work: list[Work]) -> tuple[Sequence[Work], list[np.ndarray]]:
-        """The first batch with its errors; if memory runs out, the batch size is halved for good."""
+    def _run(self, work: list[Work], measure: Callable[..., list[T]]) -> tuple[Sequence[Work], list[T]]:
+        """The first batch with its measures; if memory runs out, the batch size is halved for good."""
         while True:
             batch = first_batch(work, self.batch_size)
             engine = self.engines[-1 if batch[0].trial.final else 0]
             try:
-                return batch, engine.errors(batch, self.batch_size)
+                return batch, measure(engine, batch, self.batch_size)
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if not out_of_memory(error) or self.batch_size <= 1:
                     raise

@@ -2,8 +2,9 @@
 
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,16 @@ class Engine:
         self._table = PromptTable(self.denoiser.network, self.condition) if remembers else None
 
     def errors(self, batch: Sequence[Work], batch_size: int) -> list[np.ndarray]:
-        """All classes of each trial, in chunks if even one trial does not fit."""
+        """Errors of all classes of each trial: (alive,) each."""
+        found = self._run(batch, batch_size, partial(self.denoiser.error, loss=self.loss))
+        return [errors.double().cpu().numpy() for errors in found]
+
+    def residuals(self, batch: Sequence[Work], batch_size: int) -> list[Tensor]:
+        """Predicted less true noise for all classes of each trial: (alive, C, H, W) each."""
+        return self._run(batch, batch_size, self.denoiser.residual)
+
+    def _run(self, batch: Sequence[Work], batch_size: int, measure: Callable[..., Tensor]) -> list[Tensor]:
+        """A measure of all classes of each trial, in chunks if even one trial does not fit."""
         device = self.denoiser.device
         counts = [len(item.classes) for item in batch]
         rows = torch.repeat_interleave(torch.arange(len(batch)), torch.tensor(counts))
@@ -106,9 +116,8 @@ class Engine:
                 same_input(RowGroups(r, len(batch), planning, cache, keys, classes[chunk])),
                 self._table.standing() if self._table else nullcontext(),
             ):
-                parts.append(self.denoiser.error(latents[r], condition.take(classes[chunk]), t[r], noise[r], self.loss))
-        errors = torch.cat(parts).double().cpu().numpy()
-        return list(np.split(errors, np.cumsum(counts)[:-1]))
+                parts.append(measure(latents[r], condition.take(classes[chunk]), t[r], noise[r]))
+        return list(torch.cat(parts).split(counts))
 
 
 def first_batch(work: Sequence[Work], size: int) -> Sequence[Work]:

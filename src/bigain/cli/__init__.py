@@ -15,6 +15,7 @@ from bigain.cli import (  # noqa: F401 - they join the app; the order is that of
     run,
     merge,
     report,
+    analyze,
     bench,
     train,
     names,

@@ -112,7 +112,7 @@ Groups = Annotated[
     typer.Option(
         metavar="input|none",
         help="input: rows with the same noisy input share one plan, such as all classes of a trial. none: each row "
-        "has its own. Default: input for classify, none for generate.",
+        "has its own. Default: input for classify, none elsewhere.",
         autocompletion=words("input", "none"),
         rich_help_panel=COMPRESSION,
     ),

@@ -158,9 +158,14 @@ class Denoiser(ABC):
     @torch.no_grad()
     def error(self, latents: Tensor, condition: Condition, t: Tensor, noise: Tensor, loss: Loss = "l2") -> Tensor:
         """Mean error of the predicted noise, in float32: (B, C, H, W), B rows, (B,), (B, C, H, W) -> (B,)."""
+        residual = self.residual(latents, condition, t, noise)
+        return LOSSES[loss](residual, torch.zeros_like(residual), reduction="none").flatten(1).mean(1)
+
+    @torch.no_grad()
+    def residual(self, latents: Tensor, condition: Condition, t: Tensor, noise: Tensor) -> Tensor:
+        """The predicted noise less the true one, in float32: as for `error` -> (B, C, H, W)."""
         noisy = self.schedule.add_noise(latents, noise, t)
-        predicted = self.noise(noisy, t, condition)
-        return LOSSES[loss](predicted, noise.float(), reduction="none").flatten(1).mean(1)
+        return self.noise(noisy, t, condition) - noise.float()
 
 
 def share_weights(denoiser: Denoiser | Any) -> Denoiser:
