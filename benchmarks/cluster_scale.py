@@ -96,19 +96,9 @@ def results_of(chunk: Chunk) -> ChunkResult:
         errors[3:, 1:] = np.nan
         chances = rng.dirichlet(np.ones(CLASSES))
         order = tuple(np.argsort(-chances).tolist())
-        rows.append(
-            DecisionRow(
-                name_of(number),
-                (number % CLASSES,),
-                order[0],
-                order,
-                tuple(chances.tolist()),
-                67,
-                tuple(range(25, 1000, 975 // TRIALS))[:TRIALS],
-                errors,
-                1.0,
-            )  # fmt: skip
-        )
+        share, steps = tuple(chances.tolist()), tuple(range(25, 1000, 975 // TRIALS))[:TRIALS]
+        known = name_of(number), (number % CLASSES,), order[0]
+        rows.append(DecisionRow(*known, order, share, 67, steps, errors, 1.0))
     return ChunkResult(rows)
 
 

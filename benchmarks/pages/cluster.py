@@ -17,8 +17,9 @@ def efficiency() -> str:
     found, facts = record["efficiency"], record["facts"]
     interval = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
     return f"""Two workers of one thread each do {found["value"]:.2f}{interval} of twice the work of one:
-{record["images"]} images of `fashion-unet` under two settings, median of {record["rounds"]} interleaved rounds with the
-95 % interval of the sign test ({facts["machine"]}, torch {facts["torch"]}; `python benchmarks/cluster_efficiency.py`)."""
+{record["images"]} images of `fashion-unet` under two settings, median of {record["rounds"]} interleaved rounds with
+the 95 % interval of the sign test ({facts["machine"]}, torch
+{facts["torch"]}; `python benchmarks/cluster_efficiency.py`)."""
 
 
 def limits() -> str:

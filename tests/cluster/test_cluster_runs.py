@@ -138,7 +138,7 @@ def photos(place: Path) -> Path:
 
 def test_models_and_images_can_be_sent(cluster: Any, write: Any, model: Path, place: Path) -> None:
     none = photos(place)
-    toml = write(place, data=f"folder('{place / 'photos'}')", tasks=["classify", "generate"])
+    toml = write(place, n=21, data=f"folder('{place / 'photos'}')")
     run("run", toml, "--out", place / "whole", "--threads", 1, code=1)
     run("run", toml, "--out", place / "run", "--cluster", cluster.address, "--send", "--workers", 1, code=1)
     assert rows(place / "run") == rows(place / "whole")

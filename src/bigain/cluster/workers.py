@@ -1,5 +1,6 @@
 """Workers as Ray actors: each holds what it computes with, and one job at a time."""
 
+import os
 import time
 import traceback
 import warnings
@@ -9,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from bigain.cluster.connect import ClusterOptions
 from bigain.cluster.crew import Died, Event, Finished, Raised
@@ -17,6 +18,7 @@ from bigain.cluster.nodes import Node, alive, first_line, on_node, unfit
 
 LOOK = 1.0  # seconds between looks at which nodes there are
 FAILURES = 3  # in a row, after which a worker is started anew
+ROUND, ROUNDS = 60.0, 10  # seconds to wait for the first workers before it is said, and how often
 STARTS = 3  # of workers of a node that died before they were ready, after which it is left out
 MEMORY = ("running low on memory", "OUT_OF_MEMORY")  # in what Ray says of a worker that it killed for it
 
@@ -34,14 +36,23 @@ class Workload(Protocol):
         """Use half the memory from now on."""
 
 
+class Place(NamedTuple):
+    """Where a worker works: in the driver's folder, with so many threads."""
+
+    folder: str
+    threads: int
+
+
 class Worker:
     """The actor."""
 
-    def open(self, make: Callable[[], Workload], threads: int, check: bool, halvings: int) -> str | None:
+    def open(self, make: Callable[[], Workload], place: Place, check: bool, halvings: int) -> str | None:
         """Load what is computed with; -> why this node cannot be used."""
         import torch
 
-        torch.set_num_threads(threads)
+        torch.set_num_threads(place.threads)
+        with suppress(OSError):  # then relative paths are those of the driver, where it shares its files
+            os.chdir(place.folder)
         try:
             self.workload = make()
             if check:
@@ -130,7 +141,13 @@ class RayCrew:
     def open_first(self) -> None:
         """Wait for the first worker of each node, and refuse all if one is not fit."""
         first = list(self.members.values())
-        for member in first:
+        for _ in range(ROUNDS):
+            _, late = self.ray.wait([m.call for m in first], num_returns=len(first), timeout=ROUND)
+            if not late:
+                break
+            names = ", ".join(str(member.node) for member in first if member.call in late)
+            self.warn(f"waiting for {names}: loading the model, or without a free CPU or GPU")
+        for member in [member for member in first if member.call not in late]:  # those are checked when they come
             try:
                 reason = self.ray.get(member.call)
             except self.ray.exceptions.RayError as error:
@@ -177,7 +194,7 @@ class RayCrew:
             )
             .remote()
         )
-        call = actor.open.remote(self.parcel, self.options.threads, check, halvings)
+        call = actor.open.remote(self.parcel, Place(os.getcwd(), self.options.threads), check, halvings)
         self.members[self.opened] = Member(self.opened, node, actor, halvings, call)
         self.names[self.opened] = str(node)
         self.opened += 1

@@ -1,5 +1,6 @@
 """Run an experiment on a Ray cluster: its chunks on workers, their results written by this process alone."""
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from types import ModuleType
@@ -18,6 +19,7 @@ from bigain.experiments.subjects import subjects
 from bigain.plugins import loaded
 from bigain.sending import send_model
 
+TELL = 5.0  # seconds between what a session tells of itself: each is a write
 Show = Callable[[Chunk, int, str], None]  # a chunk has ended, with so many images, and how the cluster does
 
 
@@ -47,7 +49,7 @@ def compute(run: Run, crew: RayCrew, options: ClusterOptions, show: Show) -> dic
     session = run.store.log_session(now(), facts(run, options))
     pool = Pool(Schedule(range(len(chunks)), claims(run, chunks)), crew, parts(run, chunks))
     failed: dict[str, str] = {}
-    written, most = 0, (0, 0)
+    written, most, told = 0, (0, 0), 0.0
     try:
         for outcome in pool.outcomes():
             chunk = chunks[outcome.job]
@@ -57,15 +59,21 @@ def compute(run: Run, crew: RayCrew, options: ClusterOptions, show: Show) -> dic
                 run.results.put(chunk, outcome.result)
                 written += 1
                 most = max(most, crew.size())
-                run.store.update_session(
-                    session, {"chunks": written, "until": now(), "workers": most[0], "nodes": most[1]}
-                )
+                if time.monotonic() - told > TELL:
+                    run.store.update_session(session, standing(written, most))
+                    told = time.monotonic()
             run.results.release(chunk)
             show(chunk, chunk.last - chunk.first, pool.status())
     finally:
         run.results.claims.close()
+    run.store.update_session(session, standing(written, most))
     run.store.end_session(session, now())
     return failed
+
+
+def standing(written: int, most: tuple[int, int]) -> dict[str, Any]:
+    """What a session tells of itself while it works."""
+    return {"chunks": written, "until": now(), "workers": most[0], "nodes": most[1]}
 
 
 def facts(run: Run, options: ClusterOptions) -> dict[str, Any]:
