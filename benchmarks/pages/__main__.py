@@ -22,6 +22,7 @@ from correction_speed import correction_speed
 from matching import which_matching
 from text import ROOT
 
+import cluster
 import compression
 
 
@@ -57,6 +58,7 @@ def render() -> dict[Path, str]:
         },
         ROOT / "docs" / "compress.md": {"supported": supported.whole()},
         ROOT / "docs" / "models.md": {"models": listed()},
+        ROOT / "docs" / "cluster.md": {"scale": cluster.scale()},
         ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }
     return written | {page: filled(page.read_text(), own) for page, own in parts.items()}

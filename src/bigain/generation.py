@@ -67,8 +67,7 @@ def generate(
     """
     denoiser, sampling = as_denoiser(denoiser), sampling or Sampling()
     wanted = check_wanted(classes)
-    usual = max(1, denoiser.rows_at_once() // 2)  # guidance doubles the rows
-    together = usual if batch_size is None else check_count("batch_size", batch_size)
+    together = usual_batch(denoiser) if batch_size is None else check_count("batch_size", batch_size)
     parts = []
     for start in range(0, len(wanted), together):
         chosen = wanted[start : start + together]
@@ -81,6 +80,11 @@ def generate(
         if progress is not None:
             progress(parts[-1])
     return torch.cat(parts)
+
+
+def usual_batch(denoiser: Denoiser) -> int:
+    """How many images are generated at once by default; guidance doubles the rows."""
+    return max(1, denoiser.rows_at_once() // 2)
 
 
 def check_wanted(classes: Any) -> list[str | int]:

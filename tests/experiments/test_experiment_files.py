@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bigain.bench.flops import Trial, count_flops, group_flops, policy_rounds
+from bigain.experiments.compute import attached
 from bigain.experiments.experiment import read_experiment
-from bigain.experiments.runner import attached
 from bigain.loading import load
 from bigain.models.architectures import meta_copy
 from bigain.tokens.scores import SCORERS

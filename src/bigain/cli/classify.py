@@ -10,6 +10,7 @@ from bigain.cli.options import (
     DECISION,
     OUTPUT,
     Classes,
+    Cluster,
     Correct,
     Device,
     Groups,
@@ -19,8 +20,11 @@ from bigain.cli.options import (
     Prompts,
     Reuse,
     Seed,
+    Send,
     Threads,
     Where,
+    Workers,
+    cluster_options,
     json_of,
     names_of,
     words,
@@ -79,6 +83,9 @@ def classify(
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    send: Send = False,
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="Classes to show, best first.", rich_help_panel=OUTPUT)
     ] = 1,
@@ -132,5 +139,6 @@ def classify(
     output.check()
     found = find_images(images)
     request.check()
+    options = cluster_options(cluster, device, threads, workers, send)
     settings = settings_of(request, top, ctx.find_root().params.get("load") or ()) if file else ""
-    Classifying(found, output, settings).run(request)
+    Classifying(found, output, settings).run(request, options)

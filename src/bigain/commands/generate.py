@@ -35,8 +35,13 @@ def generate_all(request: GenerateRequest, sampling: Sampling, folder: Path, con
             bars.advance(task, len(made))
 
         images = generate(denoiser, chosen, sampling, progress=keep)
-    contact_sheet(images, min(len(names), 10) if len(names) > 1 else min(request.count, 10), 1).save(folder / SHEET)
+    contact_sheet(images, columns(len(names), request.count), 1).save(folder / SHEET)
     return folder / SHEET
+
+
+def columns(names: int, count: int) -> int:
+    """Of the contact sheet: one for each prompt or class, if there are several."""
+    return min(names if names > 1 else count, 10)
 
 
 def make_room(folder: Path, count: int) -> None:

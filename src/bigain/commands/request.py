@@ -108,7 +108,7 @@ class ClassifyRequest:
         return {
             "bigain": version("bigain"),
             "model": self.model if isinstance(place, str) or self.model in bundled() else str(place.resolve()),
-            "weights": None if isinstance(place, str) else weights_hash(place),
+            "weights": weights_of(self.model),
             "classes": given_names(self.classes),
             "prompts": self.prompts,
             **attached,
@@ -242,6 +242,12 @@ def read_names(path: Path) -> list[str]:
 def file_hash(path: str | Path) -> str | None:
     """A hash of a small file; None if there is none."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest() if is_file(str(path)) else None
+
+
+def weights_of(model: str) -> str | None:
+    """A hash of a model's weights; None for one on the Hub."""
+    place = locate(model)
+    return None if isinstance(place, str) else weights_hash(place)
 
 
 def weights_hash(folder: Path) -> str:

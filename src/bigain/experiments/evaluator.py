@@ -1,7 +1,7 @@
 """Measurements of a setting with its images: cost, distances, similarity to the uncompressed images."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -13,9 +13,12 @@ from torch import Tensor, nn
 from bigain.bench.flops import count_flops, group_flops, reused_flops
 from bigain.caching import Cache, cache
 from bigain.classify.images import to_tensors
+from bigain.experiments.chunks import GENERATED_AT_ONCE
+from bigain.experiments.compute import attached
 from bigain.experiments.experiment import Setting
+from bigain.experiments.folder import picture_name
 from bigain.experiments.rows import DecisionRow
-from bigain.experiments.runner import GENERATED_AT_ONCE, Run, attached
+from bigain.experiments.runner import Run
 from bigain.experiments.samples import Samples, Spectra
 from bigain.experiments.subjects import real_data, subjects, whole_data
 from bigain.generation import generate
@@ -89,20 +92,22 @@ class Evaluator:
 
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
-        rows = list(self.run.store.decisions(self.run.ids[setting.label]).values())
-        trials = Counter(k for row in rows if row.errors is not None for k in (~np.isnan(row.errors)).sum(0).tolist())
+        trials: Counter[int] = Counter()
+        images = 0
+        for row in self.run.store.each_decision(self.run.ids[setting.label]):
+            images += 1
+            trials.update([] if row.errors is None else (~np.isnan(row.errors)).sum(0).tolist())
         cost = {k: group_flops(self.network, setting.attach, k, **self.size) for k in trials}
-        return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
+        return sum(count * cost[k] for k, count in trials.items()) / max(1, images)
 
     def difference_error(self, setting: Setting) -> float | None:
         """Relative error of the differences between classes against the uncompressed model, on trials that both ran."""
         dense = next((s for s in self.run.experiment.settings if s.dense and "classify" in s.tasks), None)
         if dense is None:
             return None
-        own, other = (self.run.store.decisions(self.run.ids[s.label]) for s in (setting, dense))
-        pairs = [(own[name], other[name]) for name in own.keys() & other.keys()]
+        own, other = (self.run.store.each_decision(self.run.ids[s.label]) for s in (setting, dense))
         wrong = size = 0.0
-        for a, b in pairs:
+        for a, b in of_same_images(own, other):
             differences = common_differences(a, b)
             wrong += float(np.square(differences[0] - differences[1]).sum())
             size += float(np.square(differences[1]).sum())
@@ -160,7 +165,7 @@ class Evaluator:
         return torch.stack([from_picture(self.picture(setting, row.number)) for row in rows])
 
     def picture(self, setting: Setting, number: int) -> Image.Image:
-        path = self.run.images(setting) / f"{number:06d}.png"
+        path = self.run.results.images(setting) / picture_name(number)
         if not path.is_file():
             raise FileNotFoundError(
                 f"{path} is in the record but no longer exists; delete the run folder and run again"
@@ -179,6 +184,18 @@ class Evaluator:
                 check_features("real images", features)
             self._real = images, features
         return self._real
+
+
+def of_same_images(
+    own: Iterator[DecisionRow], other: Iterator[DecisionRow]
+) -> Iterator[tuple[DecisionRow, DecisionRow]]:
+    """Pairs of rows of one image, from two sequences in the order of names."""
+    b = next(other, None)
+    for a in own:
+        while b is not None and b.image < a.image:
+            b = next(other, None)
+        if b is not None and b.image == a.image:
+            yield a, b
 
 
 def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:

@@ -115,11 +115,16 @@ class Experiment:
 def read_experiment(path: Path) -> Experiment:
     """Read a TOML file; mistakes in it raise here, before anything runs."""
     try:
-        return build_experiment(tomllib.loads(path.read_text(encoding="utf-8-sig")), path.parent)
+        return build_experiment(read_contents(path), path.parent)
     except RecursionError:
         raise ValueError(f"{path}: lists or tables are nested too deeply for an experiment") from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def read_contents(path: Path) -> dict[str, Any]:
+    """The tables of a file, unchecked."""
+    return tomllib.loads(path.read_text(encoding="utf-8-sig"))
 
 
 def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment:
