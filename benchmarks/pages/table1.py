@@ -39,10 +39,12 @@ def table1() -> str:
     head = f"""# Table 1 at matched FLOPs
 
 Which method keeps most of both capabilities when 10, 25 or 40 % of the FLOPs are saved? `benchmarks/table1.py` counts
-the FLOPs of each method at each ratio and writes {files} with the smallest ratio that saves
-enough, at the first sites where one does: the default sites, all levels or blocks, the MLPs, both, and cross-attention.
+the FLOPs of each method and writes {files} with the smallest ratio
+that saves enough, at the first sites where one does: the default ones, all levels or blocks, the MLPs, both, and
+cross-attention.
 Classification is matched by the FLOPs of a decision (ten classes, stages of five and twenty trials), generation by
-those of an image. A method that cannot save as much has no row.
+those of an image. Operators on keys have few factors: of all factors and sites, the pair that saves least above the
+target. A method that cannot reach a target stays where it was and takes fewer trials and steps besides: `+ fewer`.
 
 The methods run as published, each class with a plan of its own, and `corrected`: with one plan for all classes of a
 trial and [group correction](correction.md). `fewer trials` and `fewer steps` are the uncompressed model at the same
@@ -59,7 +61,7 @@ cost. `every` and `first_block` are [caches](generate.md#caches), which cannot c
 def split(label: str) -> tuple[str, str]:
     """`gated_merge corrected, 25 %` -> ("gated_merge corrected", "25 %"); the uncompressed model has no target."""
     name, _, target = label.rpartition(", ")
-    return (name, target) if target in TARGETS else (label, "")
+    return (name.removesuffix(" + fewer"), target) if target in TARGETS else (label, "")
 
 
 def beside(reports: dict[str, Report]) -> str:
@@ -150,7 +152,7 @@ def picture() -> "Figure":
 
 def draw_method(top: "Axes", bottom: "Axes", report: Report, name: str, number: int) -> None:
     style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "capsize": 2,
-             "elinewidth": 0.9, "linewidth": 0.9, "markersize": 4.5}  # fmt: skip
+             "elinewidth": 0.9, "linewidth": 0.9, "markersize": 5.5}  # fmt: skip
     distance = distance_name(report)
     for suffix, fill in (("", "none"), (CORRECTED, "full")):
         rows = [row for row in report.rows if split(row.label)[0] == f"{name}{suffix}"]

@@ -23,7 +23,7 @@ from bigain.denoisers.schedule import Schedule
 from bigain.loading import load
 from bigain.operators.base import Call, parse
 from bigain.plots import save_figure
-from bigain.plots.tokens import borders, view_groups, view_pool, view_selection
+from bigain.plots.tokens import borders, legend, view_groups, view_pool, view_selection, view_shares
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Pooled, Selected, assign
 from bigain.tokens.scores import laplacian_l1
@@ -232,6 +232,22 @@ def test_a_selection_frames_what_is_taken() -> None:
     view = view_selection(Selected(torch.tensor([[1, 4]])), Grid(2, 3))
     np.testing.assert_array_equal(view.framed, [[False, True, False], [False, True, False]])
     np.testing.assert_array_equal(view.greyed, ~view.framed)
+
+
+def test_shares_show_the_nearest_destination_inside_tiles() -> None:
+    grid = Grid(4, 9)  # two tiles of 4x4, and a column that is left over
+    x = torch.randn(1, grid.tokens, 3, generator=torch.Generator().manual_seed(0))
+    plan = parse("toma(ratio=0.5, tiles=4)").plan(x, Call(grid))
+    seen = view_shares(plan, grid)
+    assert seen.soft
+    assert "by shares" in legend([seen])
+    assert sorted(np.unique(seen.cells)) == [-1, 0, 1]
+    assert (seen.filled[:, -1] == -1).all()
+    assert seen.framed.sum() == plan.keep.shape[1]
+    for token in plan.keep[0, : plan.share.shape[1] * plan.share.shape[3]].tolist():
+        own = seen.filled.flat[token]
+        assert (seen.filled == own).sum() >= 1
+        assert plan.keep[0, own] == token  # a destination has the colour of its own group
 
 
 def test_borders_lie_between_different_cells() -> None:

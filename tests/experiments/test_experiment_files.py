@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from bigain.bench.flops import Trial, count_flops, group_flops, policy_rounds
 from bigain.experiments.compute import attached
 from bigain.experiments.experiment import read_experiment
 from bigain.loading import load
+from bigain.models.architectures import meta_copy
 from bigain.tokens.scores import SCORERS
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "experiments"
@@ -26,7 +28,7 @@ def test_the_numbers_of_the_paper_stand_at_rows(name: str) -> None:
     for numbers in experiment.paper:
         if numbers["name"] in {row["name"] for row in rows}:
             assert any(row.items() <= numbers.items() for row in rows), numbers
-    assert bool(experiment.paper) == name.startswith("paper/")
+    assert bool(experiment.paper) == name.startswith(("paper/", "bundled/table1-"))
 
 
 def test_the_overview_names_each_file() -> None:
@@ -48,7 +50,7 @@ def test_each_setting_of_a_bundled_model_finds_its_sites(name: str) -> None:
             assert len(handles) == len(setting.attach)
 
 
-@pytest.mark.parametrize(("name", "n"), [("main-unet", 500), ("main-dit", 300)])
+@pytest.mark.parametrize(("name", "n"), [("main-unet", 500), ("main-dit", 300), ("main-cifar", 500)])
 def test_the_main_comparison_is_whole(name: str, n: int) -> None:
     experiment = read_experiment(FILES[f"bundled/{name}"])
     settings = {setting.label: setting for setting in experiment.settings}
@@ -60,6 +62,36 @@ def test_the_main_comparison_is_whole(name: str, n: int) -> None:
     assert experiment.generate.count >= 500
     made = {setting.name for setting in settings.values() if "generate" in setting.tasks}
     assert made >= {"none", "tome per_call", *MERGES, *COARSER} - {"tome per_row"}
+
+
+TARGETS = {"10 %": 0.10, "25 %": 0.25, "40 %": 0.40}
+METHODS = ("tome per_call", "toma", "sito", "gated_merge", "block_merge", "todo", "kv_downsample")
+
+
+@pytest.mark.parametrize("stem", ["unet", "dit", "cifar"])
+def test_table1_has_all_methods(stem: str) -> None:
+    rows = {setting.name: setting for setting in read_experiment(FILES[f"bundled/table1-{stem}"]).settings}
+    both = [name for method in METHODS for name in (method, f"{method} corrected")]
+    assert {f"{name}, 10 %" for name in (*both, "tome per_row", "every")} <= rows.keys()
+    assert {f"{name}, {target}" for name in ("fewer trials", "fewer steps") for target in TARGETS} <= rows.keys()
+    for name, setting in rows.items():
+        assert setting.n == 500
+        assert all(part.correct == (" corrected" in name) for part in setting.attach)
+        alone = " corrected" in name or name.startswith(("fewer trials", "tome per_row"))
+        assert ("generate" in setting.tasks) == (not alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ["gated_merge, 25 %", "toma corrected, 10 %"])
+def test_table1_is_matched(row: str) -> None:
+    experiment = read_experiment(FILES["bundled/table1-dit"])
+    (part,) = next(setting for setting in experiment.settings if setting.name == row).attach
+    network = meta_copy(load("fashion-dit").network)
+    dense, rounds = count_flops(network), policy_rounds(Trial(10, experiment.policy))
+    cost = sum(count * group_flops(network, [part], classes) for classes, count in rounds.items())
+    whole = sum(count * classes * dense for classes, count in rounds.items())
+    target = TARGETS[row.rpartition(", ")[2]]
+    assert target <= 1 - cost / whole < target + 0.01
 
 
 def test_the_other_experiments_are_whole() -> None:
