@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bigain.experiments.machine import why_no_speed
-from bigain.experiments.rows import DecisionRow, GeneratedRow
+from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow
 from bigain.experiments.runner import FILE
 from bigain.experiments.samples import Samples
 from bigain.experiments.schema import damaged
