@@ -124,8 +124,7 @@ def draw_plan(axes: "Axes", pixels: Tensor, grid: Grid, seen: View, name: str) -
     from matplotlib.collections import LineCollection, PolyCollection
 
     draw_image(axes, pixels, grid, fade=0.5)
-    fill = fills(seen)
-    axes.imshow(fill, extent=(0, grid.width, grid.height, 0), interpolation="nearest")
+    axes.imshow(fills(seen), extent=(0, grid.width, grid.height, 0), interpolation="nearest")
     wide = min(1.0, 16 / max(grid))  # lines of a fine grid are thin
     axes.add_collection(LineCollection(borders(seen.cells), colors="white", linewidths=wide))
     rows, columns = np.nonzero(seen.framed)
