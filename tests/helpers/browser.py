@@ -19,7 +19,7 @@ OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 RUN = "from bigain.cli import app; app(prog_name='bigain')"
-PATIENCE = 60  # seconds; nothing takes so long but on a busy machine
+PATIENCE = 90  # seconds; nothing takes so long but on a busy machine
 
 
 def browser() -> str:

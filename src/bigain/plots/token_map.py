@@ -14,6 +14,7 @@ def token_map(seen: View, picture: str, name: str) -> str:
     height, width = seen.cells.shape
     return (
         f'<svg class="tokens" viewBox="0 0 {width} {height}" tabindex="0" role="application" data-width="{width}" '
+        f'data-merges="{"yes" if (seen.filled >= 0).any() else ""}" '
         f'aria-label="{escape(name)}. Arrow keys move from token to token.">'
         f'<image href="{picture}" width="{width}" height="{height}" preserveAspectRatio="none"/>'
         f'<g class="groups">{"".join(squares(seen))}</g>'

@@ -64,7 +64,7 @@ def classify_tab(models: Models, model: gr.Dropdown) -> ClassifyTab:
         "show_progress": "minimal",
     }
 
-    running = [event.then(**request, api_visibility="private") for event in picker.ready]
+    running = [event.success(**request, api_visibility="private") for event in picker.ready]
     start.click(**request, api_name="classify", cancels=running)
     return ClassifyTab(controls, picker, request)
 
@@ -101,7 +101,8 @@ def race(
 ) -> Iterator[str]:
     """Classify an image twice, trial by trial."""
     found = given(chosen, model)
-    yield note("Loading the model …")
+    if not models.loaded(model):
+        yield note("Loading the model …")
     text = text_of(*operator)
     compression = CompressionOptions(text).compression("input", CORRECT)
     with ExitStack() as stack:
@@ -202,8 +203,9 @@ def verdict(lanes: Sequence[Lane], found: Chosen, classes: Sequence[str]) -> str
     )
     truth = f", and it is a {escape(found.label)}" if found.label in classes else ""
     paper = paper_evaluations(len(classes))
+    each = [lane.flops / max(1, sum(lane.counts)) for lane in lanes]
     return note(
-        f"{answer}{truth}. The compressed answer took {less(lanes[0].flops, lanes[1].flops)} computing. "
-        f"Its lead over the second is {own.margin:.2g}; uncompressed it was {plain.margin:.2g}. Evaluations: "
-        f"{own.evaluations} and {plain.evaluations}, against {paper} of the paper's protocol."
+        f"{answer}{truth}. Compressed, an evaluation takes {less(*each)} computing, and this decision "
+        f"{less(lanes[0].flops, lanes[1].flops)} with {own.evaluations} evaluations instead of {plain.evaluations}; "
+        f"the paper's protocol takes {paper}. The winner leads by {own.margin:.2g}, uncompressed by {plain.margin:.2g}."
     )

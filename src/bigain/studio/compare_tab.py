@@ -14,7 +14,7 @@ from bigain.experiments.store import Store
 from bigain.experiments.tables import columns, footnote
 from bigain.plots.points import scatter
 from bigain.plots.reading import label_of, measured
-from bigain.studio.limits import AT_ONCE, MAX_UPLOAD, MB, in_words
+from bigain.studio.limits import MAX_UPLOAD, MB, QUICK, in_words
 from bigain.studio.parts import note
 from bigain.studio.setting import OperatorControls, shown
 
@@ -88,13 +88,13 @@ def compare_tab(
         with gr.Column(scale=5, min_width=320):
             plot = gr.HTML("", js_on_load=POINTS, elem_id="points")
             chosen = gr.HTML(note("Choose a point."), elem_id="point")
-    quick = {"concurrency_id": "compare", "concurrency_limit": AT_ONCE, "show_progress": "minimal"}
+    quick = {"concurrency_id": "compare", "concurrency_limit": QUICK, "show_progress": "minimal"}
     draw = in_words(lambda name, measure, mine: drawn(charts.get(name, mine), measure))
     inputs = [record, what, own]
     gr.on([tab.select, record.input, what.input], draw, inputs, [plot, what], api_name="compare", **quick)
     take = in_words(lambda path, mine: take_record(path, mine, list(charts.paths)))
     loaded = file.upload(take, [file, own], [own, record], api_visibility="private", **quick)
-    loaded.then(draw, inputs, [plot, what], api_visibility="private", **quick)
+    loaded.success(draw, inputs, [plot, what], api_visibility="private", **quick)
 
     @in_words
     def choose(name: str, mine: dict[str, Chart], event: gr.EventData) -> list[Any]:
@@ -129,7 +129,7 @@ def load_setting(chart: Chart, label: Any, models: Sequence[str], tabs: int) -> 
     operator, model = chart.operators.get(row.label, "none"), chart.report.experiment["model"]
     updates, words = [gr.skip()] * (4 * tabs), "It has several operators, or options of its own, so it stays here."
     if row.label in chart.operators or row.label == chart.report.dense:
-        updates = shown(operator) * tabs
+        updates = [part for _ in range(tabs) for part in shown(operator)]  # gradio changes what it gets
         words = f"<code>{escape(operator)}</code> is now set in the other tabs."
     details = f'{note(f"<strong>{escape(row.label)}</strong>. {words}")}<dl class="numbers">{cells}</dl>'
     return [details, gr.update(value=model) if model in models else gr.skip(), *updates]

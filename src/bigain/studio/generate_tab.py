@@ -98,7 +98,8 @@ def form(models: Models, model: str, classes: Sequence[str], prompts: str, *rest
     wanted = wanted_subjects(models.classes(model), classes, prompts)
     half = len(operators) // 2
     words = [text_of(*operators[:half]), text_of(*operators[half:])]
-    yield note("Loading the model …")
+    if not models.loaded(model):
+        yield note("Loading the model …")
     with ExitStack() as stack:
         sides = []
         for text in words:

@@ -11,7 +11,7 @@ from PIL import Image, UnidentifiedImageError
 
 from bigain.classify.images import to_pil
 from bigain.escape import html as escape
-from bigain.studio.limits import check_image, check_range, in_words
+from bigain.studio.limits import QUICK, check_image, check_range, in_words
 from bigain.studio.models import samples_of
 from bigain.studio.parts import data_uri
 
@@ -57,8 +57,13 @@ def image_picker(model: gr.Dropdown, key: str) -> ImagePicker:
             gr.HTML(PAD_HTML, js_on_load="window.studio.pad(element);", elem_id=f"pad-{key}")
             drawing = gr.Textbox(visible=False)
             use = gr.Button("Use this drawing", size="sm")
-    quick = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
-    picked = samples.select(pick_sample, model, [chosen, samples], **quick)
+    quick = {
+        "show_progress": "hidden",
+        "concurrency_id": "pick",
+        "concurrency_limit": QUICK,
+        "api_visibility": "private",
+    }
+    picked = samples.select(in_words(pick_sample), model, [chosen, samples], **quick)
     dropped = file.upload(in_words(take_file), [model, file], [chosen, samples], **quick)
     drawn = use.click(
         in_words(take_drawing), [model, drawing], [chosen, samples],

@@ -23,7 +23,8 @@ MAX_NAME = 200  # characters
 MAX_STEPS = 50
 MAX_IMAGES = 4
 WAITING = 100  # requests in the queue
-AT_ONCE = 2  # of each kind
+AT_ONCE = 2  # of each kind that computes
+QUICK = 8  # of what computes nothing
 SESSIONS = 500  # visitors whose state is kept
 HOUR = 3600  # seconds for which uploads are kept
 

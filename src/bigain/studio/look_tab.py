@@ -23,7 +23,7 @@ from bigain.studio.parts import data_uri, figure, flops, less, note
 from bigain.studio.setting import OperatorControls, operator_controls, text_of
 from bigain.tokens.scores import laplacian_l1
 
-T, DRAWS, RATIO = 150, 4, 0.7
+T, DRAWS = 150, 4
 MOST = 4096  # tokens that a page can show one by one
 INTRO = """A **token** is one position of the model's feature map. The operator groups similar tokens before an
 attention and gives the result back to all of a group afterwards. Point at a token, or move with the arrow keys: its
@@ -46,7 +46,7 @@ def look_tab(models: Models, model: gr.Dropdown, tab: gr.Tab) -> LookTab:
     with gr.Row(elem_classes="sides"):
         with gr.Column(scale=2, min_width=300):
             picker = image_picker(model, "look")
-            controls = operator_controls("", ratio=RATIO)
+            controls = operator_controls("")
             site = gr.Dropdown([], value=None, label="site", info="the attention to look at", filterable=False)
             t = gr.Slider(0, 999, T, step=1, label="timestep", info="0 is the image, 999 is noise")
         with gr.Column(scale=5, min_width=320):
@@ -63,7 +63,7 @@ def look_tab(models: Models, model: gr.Dropdown, tab: gr.Tab) -> LookTab:
               site.input, tab.select]  # fmt: skip
     gr.on(moving, **request, trigger_mode="always_last", api_name="look")
     for event in picker.ready:
-        event.then(**request, api_visibility="private")
+        event.success(**request, api_visibility="private")
     return LookTab(controls, picker, site, request)
 
 
@@ -123,8 +123,10 @@ def sentence(drawn: View, text: str, status: Status, dense: int) -> str:
     if groups:
         merged = int(np.sum(drawn.filled >= 0))
         what = f"{merged} tokens are merged into {groups} groups, {kept} stay on their own"
+    elif kept == drawn.cells.size:
+        what = "nothing is merged"
     else:
-        what = f"{kept} of {drawn.cells.size} tokens stay"
+        what = "every token still asks, but fewer answer: its keys and values are those of a cell, or of chosen tokens"
     saved = status.flops_before - status.flops_after
     pass_saved = f" A whole pass takes {less(dense, dense - saved)} computing." if status else ""
     return f"<strong>{escape(drawn.words)}</strong> under <code>{escape(text)}</code>: {what}.{pass_saved}"

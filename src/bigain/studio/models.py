@@ -17,6 +17,8 @@ from bigain.zoo.catalog import bundled, card
 
 SAMPLES = {"fashion-mnist": "fashion-sample", "quickdraw": "quickdraw-sample"}  # bundled images of a training set
 
+KEPT = 1000  # counted costs
+
 
 class Models:
     """Loaded models by name."""
@@ -36,6 +38,9 @@ class Models:
                 self._loaded[name] = load_denoiser(name)
             return self._loaded[name]
 
+    def loaded(self, name: str) -> bool:
+        return name in self._loaded
+
     def own(self, name: str) -> Denoiser:
         """A denoiser for one answer: its weights are shared, what is attached to it is not."""
         return share_weights(self.get(name))
@@ -46,6 +51,8 @@ class Models:
         with self._lock:  # counting attaches to the one copy without weights
             key = name, compression
             if key not in self._costs:
+                if len(self._costs) >= KEPT:
+                    self._costs.clear()
                 if name not in self._meta:
                     self._meta[name] = meta_copy(denoiser.network)
                 self._costs[key] = trial_cost(self._meta[name], compression, text_tokens=denoiser.text_tokens)

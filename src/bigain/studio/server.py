@@ -6,6 +6,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,7 @@ def prepare() -> None:
         os.environ["GRADIO_TEMP_DIR"] = folder
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    warnings.filterwarnings("ignore", "correct=True costs more")  # visitors see what it costs
 
 
 def free_port(host: str) -> int:

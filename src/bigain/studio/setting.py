@@ -10,7 +10,7 @@ from bigain.registry import NONE
 
 FIRST = "gated_merge"
 LONGEST = 200  # characters of further arguments
-RATIO, FACTOR = 0.5, 2
+RATIO, FACTOR = 0.7, 2
 ABOUT = "ratio is the share of tokens removed; factor divides the sides of the grid of keys"
 
 
@@ -23,12 +23,12 @@ class OperatorControls(NamedTuple):
     more: gr.Textbox
 
 
-def operator_controls(prefix: str, first: str = FIRST, ratio: float = RATIO) -> OperatorControls:
+def operator_controls(prefix: str, first: str = FIRST) -> OperatorControls:
     """Make the controls at this place of the page; each shows only what its operator takes."""
     takes = arguments(first)
     controls = OperatorControls(
         gr.Dropdown([NONE, *OPERATORS], value=first, label=f"{prefix}operator", info=ABOUT, filterable=False),
-        gr.Slider(0, 0.9, ratio, step=0.05, label=f"{prefix}ratio", visible="ratio" in takes),
+        gr.Slider(0, 0.9, RATIO, step=0.05, label=f"{prefix}ratio", visible="ratio" in takes),
         gr.Slider(1, 4, FACTOR, step=1, label=f"{prefix}factor", visible="factor" in takes),
         gr.Textbox(
             label=f"{prefix}further arguments", placeholder="window=4, weighted=True", max_length=LONGEST,

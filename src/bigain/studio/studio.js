@@ -60,7 +60,8 @@ window.studio = (() => {
     const at = all.indexOf(token);
     const words = map.closest("figure").querySelector(".token-words");
     const others = group.length - 1;
-    if (!others) words.textContent = `The token at ${name(at)} stays on its own.`;
+    if (!map.dataset.merges) words.textContent = others ? `The ${group.length} tokens around ${name(at)} share one key.` : `The token at ${name(at)}.`;
+    else if (!others) words.textContent = `The token at ${name(at)} stays on its own.`;
     else if (into === at) words.textContent = `The token at ${name(at)} stands for itself and ${others} more.`;
     else words.textContent = `The token at ${name(at)} is in a group of ${group.length}; the one at ${name(into)} stands for it.`;
     map.dataset.at = at;
@@ -86,6 +87,14 @@ window.studio = (() => {
     const all = map.querySelectorAll("[data-group]");
     const next = map.dataset.at === undefined ? 0 : Number(map.dataset.at) + moves[event.key];
     if (all[next]) light(all[next]);
+  });
+
+  // on narrow screens answers stand above what asks for them
+  document.addEventListener("click", (event) => {
+    const asks = event.target.closest?.("[data-sample], #start-race, #start-generate, .points .mark");
+    if (!asks || innerWidth > 736) return;
+    const answer = asks.matches(".mark") ? document.querySelector("#point") : asks.closest(".sides")?.lastElementChild;
+    answer?.scrollIntoView({ behavior: "smooth", block: "start" });
   });
 
   // the slider over two images
