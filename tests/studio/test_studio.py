@@ -1,16 +1,19 @@
 """The studio as its visitors see it: a real browser looks at a server that a user would start."""
 
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
+from bigain.commands.demo import RECORDS
 from helpers.browser import asked, browser, driver, opened, studio, wait
 
 pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent.parent
 
 WIDTHS = {"wide": 1280, "narrow": 390}
 
@@ -48,8 +51,7 @@ def decided(page: Any, place: str) -> str:
 
 
 def open_tab(page: Any, name: str) -> None:
-    tabs = [tab for tab in page.find_elements("css selector", "[role=tab]") if tab.text == name]
-    tabs[0].click()
+    wait(lambda: [tab for tab in page.find_elements("css selector", "[role=tab]") if tab.text == name], name)[0].click()
 
 
 def click(page: Any, selector: str) -> Any:
@@ -132,7 +134,10 @@ def test_the_picture_follows_the_operator(page: Any) -> None:
 
 def test_images_form_and_are_swiped(page: Any) -> None:
     open_tab(page, "Generate")
-    wait(lambda: "trouser" in page.find_element("css selector", "#generated").find_element("xpath", "../..").text, "classes")
+    wait(
+        lambda: "trouser" in page.find_element("css selector", "#generated").find_element("xpath", "../..").text,
+        "classes",
+    )
     type_into(page, "steps", "4")
     click(page, "#start-generate")
     found = wait(lambda: "Mean SSIM" in text(page, "generated") and text(page, "generated"), "images")
@@ -156,6 +161,9 @@ def test_a_point_is_loaded_into_the_other_tabs(page: Any) -> None:
 
 
 def upload(page: Any, place: str, path: Path) -> None:
+    """Give a file to an upload area; if it has one, that is taken out first."""
+    for clear in page.find_elements("css selector", f"#{place} button[aria-label='Clear']"):
+        clear.click()
     found = wait(lambda: page.find_element("css selector", f"#{place} input[type=file]"), place)
     found.send_keys(str(path))
 
@@ -182,7 +190,7 @@ def test_a_bad_upload_is_told_in_words(
     (tmp_path / name).write_bytes(content)
     open_tab(page, tab)
     if tab == "Classify":
-        next(part for part in page.find_elements("css selector", "[role=tab]") if part.text == "Drop").click()
+        open_tab(page, "Drop")
     upload(page, place, tmp_path / name)
     said = toast(page)
     assert error in said
@@ -209,3 +217,52 @@ def test_the_ground_is_light_or_dark(page: Any) -> None:
     page.find_element("id", "theme").click()
     assert page.execute_script("return getComputedStyle(document.body).backgroundColor") != ground
     page.find_element("id", "theme").click()
+
+
+def record_of(page: Any) -> str:
+    """The record that the page shows, whatever kind of box it stands in."""
+    return str(page.execute_script(
+        "const box = document.querySelector('#record'); "
+        "return box.innerText + [...box.querySelectorAll('input')].map(part => part.value)"
+    ))  # fmt: skip
+
+
+def test_two_visitors_see_their_own(url: str, page: Any, tmp_path: Path) -> None:
+    """One uploads an image and a record; the other, who works at the same time, sees neither."""
+    if page.width == WIDTHS["narrow"]:
+        pytest.skip("once is enough")
+    image = ROOT / "docs" / "images" / "boot.png"
+    record = tmp_path / "mine.sqlite"
+    shutil.copyfile(RECORDS / "main-unet.sqlite", record)
+    with opened(tmp_path / "other", 1280) as other:
+        other.get(url)
+        open_tab(page, "Classify")
+        open_tab(page, "Drop")
+        upload(page, "drop-classify", image)
+        begun(other)
+        found = wait(lambda: "ankle boot" in decided(page, "race") and decided(page, "race"), "the own image")
+        assert found.startswith("Both say ankle boot. Compressed")
+        assert decided(other, "race").startswith("Both say sandal, and it is a sandal.")
+        open_tab(page, "Compare")
+        upload(page, "upload-record", record)
+        wait(lambda: "Main comparison, fashion-unet" in text(page, "points"), "the own record")
+        open_tab(other, "Compare")
+        wait(lambda: "Main comparison" in text(other, "points"), "a record")
+        assert "mine (yours)" in record_of(page)
+        assert "main-dit" in record_of(other)
+        assert "mine" not in record_of(other)
+
+
+def test_a_drawing_is_classified(page: Any) -> None:
+    from selenium.webdriver import ActionChains
+
+    open_tab(page, "Classify")
+    open_tab(page, "Draw")
+    pad = shown(page, "#pad-classify canvas")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", pad)
+    pen = ActionChains(page).move_to_element_with_offset(pad, -40, -60).click_and_hold()
+    pen.move_by_offset(0, 120).move_by_offset(80, 0).move_by_offset(0, -120).release().perform()
+    next(part for part in page.find_elements("tag name", "button") if part.text == "Use this drawing").click()
+    wait(
+        lambda: page.find_elements("css selector", "#race img[alt*='your drawing']") and decided(page, "race"), "a race"
+    )
