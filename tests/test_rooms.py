@@ -34,9 +34,13 @@ ARROWS = {
         "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics", "models",
         "operators", "pictures", "plots", "progress", "tokens", "zoo",
     },
+    "studio": {
+        "bench", "classify", "commands", "compression", "data", "denoisers", "experiments", "generation", "loading",
+        "metrics", "models", "operators", "pictures", "plots", "tokens", "zoo",
+    },
     "cli": {
         "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",
-        "operators", "plots", "plugins", "progress", "tokens", "zoo",
+        "operators", "plots", "plugins", "progress", "studio", "tokens", "zoo",
     },
     "__init__": {"operators", "models", "classify", "compression", "generation", "loading"},
 }  # fmt: skip

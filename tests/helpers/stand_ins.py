@@ -75,6 +75,9 @@ NOT_RUN = {
     "make demo": "has tests of its own",
     "make test": "is what is running",
     'pip install ".[plots]"': "installs what the tests run on",
+    'pip install ".[studio]"': "installs what the tests run on",
+    "bigain studio": "serves until it is stopped; tests/studio looks at it in a browser",
+    "bigain studio --model my/sd2 --port 8000": "serves until it is stopped",
 }
 
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bigain.cli.console import say
+from bigain.cli.console import print_json, say
 from bigain.cli.main import app, examples
-from bigain.cli.options import Model, Threads
+from bigain.cli.options import Model, Threads, json_of
 
 
 @app.command(epilog=examples("bigain studio", "bigain studio --model my/sd2 --port 8000 --records benchmarks/results"))
@@ -21,6 +21,7 @@ def studio(
         Path | None, typer.Option(metavar="FOLDER", help="Folder with further records (.sqlite) to compare.")
     ] = None,
     threads: Threads = None,
+    as_json: Annotated[bool, json_of("{url: the address, as soon as it answers}")] = False,
 ) -> None:
     """See it in the browser: classify, look inside, generate and compare, with and without compression.
 
@@ -33,5 +34,8 @@ def studio(
 
     from bigain.studio.server import serve
 
+    if as_json:
+        serve(options, lambda url: print_json({"url": url}))
+        return
     say("starting …")
     serve(options, lambda url: say(f"open {url}, and press Ctrl-C to stop"))

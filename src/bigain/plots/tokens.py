@@ -106,7 +106,8 @@ def view(
     filled = torch.full((grid.tokens,), -1) if filled is None else filled
     greyed = torch.zeros_like(framed) if greyed is None else greyed
     into = torch.arange(grid.tokens) if into is None else into
-    return View(*(part.view(*grid).numpy() for part in (cells, filled, framed, greyed, into)), words)
+    maps = [part.view(*grid).numpy() for part in (cells, filled, framed, greyed, into)]
+    return View(maps[0], maps[1], maps[2], maps[3], maps[4], words)
 
 
 def draw_image(axes: "Axes", pixels: Tensor, grid: Grid, fade: float = 0.0) -> None:

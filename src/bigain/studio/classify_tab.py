@@ -201,7 +201,7 @@ def verdict(lanes: Sequence[Lane], found: Chosen, classes: Sequence[str]) -> str
         else f"Uncompressed says <strong>{escape(str(plain.label))}</strong>, compressed "
         f"<strong>{escape(str(own.label))}</strong>"
     )
-    truth = f", and it is a {escape(found.label)}" if found.label in classes else ""
+    truth = f", and it is a {escape(found.label)}" if found.label and found.label in classes else ""
     paper = paper_evaluations(len(classes))
     each = [lane.flops / max(1, sum(lane.counts)) for lane in lanes]
     return note(
