@@ -21,6 +21,7 @@ from matching import which_matching
 from text import ROOT
 
 import compression
+import studio
 
 
 def render() -> dict[Path, str]:
@@ -42,6 +43,7 @@ def render() -> dict[Path, str]:
             performance.many_classes(),
             correction_speed(),
             performance.starting(),
+            studio.studio_load(),
         ],
     }
     written = {ROOT / "docs" / f"{name}.md": "\n\n".join(filter(None, parts)) + "\n" for name, parts in pages.items()}

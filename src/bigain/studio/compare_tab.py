@@ -81,8 +81,11 @@ def compare_tab(
     gr.Markdown(INTRO)
     with gr.Row(elem_classes="sides"):
         with gr.Column(scale=2, min_width=300):
-            record = gr.Dropdown(list(charts.paths), value=first, label="record", filterable=False, elem_id="record")
-            what = gr.Dropdown(["accuracy"], value="accuracy", label="measure", filterable=False)
+            record = gr.Dropdown(list(charts.paths), value=first, label="record", filterable=False,
+                                 allow_custom_value=True, elem_id="record")  # fmt: skip
+            what = gr.Dropdown(
+                ["accuracy"], value="accuracy", label="measure", filterable=False, allow_custom_value=True
+            )
             file = gr.File(label="a record of your own (.sqlite of bigain run)", file_types=[".sqlite"], height=140,
                            elem_id="upload-record")  # fmt: skip
         with gr.Column(scale=5, min_width=320):

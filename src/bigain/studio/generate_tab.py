@@ -43,7 +43,13 @@ def generate_tab(models: Models, model: gr.Dropdown) -> GenerateTab:
     with gr.Row(elem_classes="sides"):
         with gr.Column(scale=2, min_width=300):
             classes = gr.Dropdown(
-                [], value=[], multiselect=True, max_choices=MAX_IMAGES, label="classes", info=f"up to {MAX_IMAGES}"
+                [],
+                value=[],
+                multiselect=True,
+                max_choices=MAX_IMAGES,
+                label="classes",
+                info=f"up to {MAX_IMAGES}",
+                allow_custom_value=True,  # the choices come with the model; what was chosen is checked where it is used
             )
             prompts = gr.Textbox(
                 label="prompts", info=f"one a line, up to {MAX_IMAGES}", lines=2, visible=False,

@@ -47,7 +47,8 @@ def look_tab(models: Models, model: gr.Dropdown, tab: gr.Tab) -> LookTab:
         with gr.Column(scale=2, min_width=300):
             picker = image_picker(model, "look")
             controls = operator_controls("")
-            site = gr.Dropdown([], value=None, label="site", info="the attention to look at", filterable=False)
+            site = gr.Dropdown([], value=None, label="site", info="the attention to look at", filterable=False,
+                               allow_custom_value=True, elem_id="site")  # fmt: skip
             t = gr.Slider(0, 999, T, step=1, label="timestep", info="0 is the image, 999 is noise")
         with gr.Column(scale=5, min_width=320):
             shown = gr.HTML("", elem_id="look")
