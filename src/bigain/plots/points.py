@@ -8,6 +8,7 @@ import numpy as np
 from bigain.escape import html as escape
 from bigain.experiments.report import Report
 from bigain.plots.reading import label_of, looks, measured, point
+from bigain.plots.style import Look
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 62, 16, 16, 48
@@ -23,6 +24,7 @@ class Mark(NamedTuple):
     low: float
     high: float
     colour: str
+    hollow: bool  # methods beyond the colours that there are
     words: str
 
 
@@ -37,9 +39,14 @@ def marks(report: Report, what: str) -> list[Mark]:
         value, low, high, n = measure
         words = f"{row.label}: {what} {value:.2f} [{low:.2f}, {high:.2f}], n = {n}, {row.flops / 1e6:.1f} MFLOPs"
         saved = f", {100 * row.saved:.1f} % saved" if row.saved else ""
-        colour = "var(--ink)" if styles[row.name].colour == "black" else styles[row.name].colour
-        found.append(Mark(row.label, row.flops / 1e6, value, low, high, colour, words + saved))
+        style = styles[row.name]
+        found.append(Mark(row.label, row.flops / 1e6, value, low, high, ink(style), style.line == "--", words + saved))
     return found
+
+
+def ink(style: Look) -> str:
+    """A method's colour; black is the colour of text, which is light on a dark page."""
+    return "var(--ink)" if style.colour == "black" else style.colour
 
 
 def scatter(report: Report, what: str) -> str:
@@ -103,7 +110,8 @@ def grid(across: Axis, up: Axis, name: str) -> str:
 def drawn(mark: Mark, across: Axis, up: Axis) -> str:
     x, y = across.place(mark.cost), up.place(mark.value)
     return (
-        f'<g class="mark" tabindex="0" role="button" data-label="{escape(mark.label)}" style="--own: {mark.colour}" '
+        f'<g class="mark{" hollow" * mark.hollow}" tabindex="0" role="button" data-label="{escape(mark.label)}" '
+        f'style="--own: {mark.colour}" '
         f'aria-label="{escape(mark.words)}"><title>{escape(mark.words)}</title>'
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{up.place(mark.low):.1f}" y2="{up.place(mark.high):.1f}"/>'
         f'<circle class="target" cx="{x:.1f}" cy="{y:.1f}" r="12"/><circle cx="{x:.1f}" cy="{y:.1f}" r="5"/></g>'
@@ -112,7 +120,7 @@ def drawn(mark: Mark, across: Axis, up: Axis) -> str:
 
 def legend(report: Report) -> str:
     names = [
-        f'<li><i style="background: {"var(--ink)" if look.colour == "black" else look.colour}"></i>{escape(name)}</li>'
+        f'<li><i class="{"hollow" * (look.line == "--")}" style="--own: {ink(look)}"></i>{escape(name)}</li>'
         for name, look in looks(report).items()
     ]
     return f'<ul class="legend">{"".join(names)}</ul>'

@@ -47,7 +47,7 @@ def classify_tab(models: Models, model: gr.Dropdown) -> ClassifyTab:
     with gr.Row(elem_classes="sides"):
         with gr.Column(scale=2, min_width=300):
             picker = image_picker(model, "classify")
-            controls = operator_controls("")
+            controls, _ = operator_controls("")
             policy = gr.Radio(list(PRESETS), value=POLICY, label="policy", info="when classes drop out")
             with gr.Accordion("Class names of your own, for models that take text", open=False):
                 names = gr.Textbox(label="class names", placeholder="cat, dog, red fox", lines=2)

@@ -58,9 +58,9 @@ def generate_tab(models: Models, model: gr.Dropdown) -> GenerateTab:
             steps = gr.Slider(2, MAX_STEPS, STEPS, step=1, label="steps")
             seed = gr.Number(0, label="seed", precision=0, minimum=0, maximum=LARGEST_SEED)
             with gr.Accordion("First setting", open=False):
-                first = operator_controls("first ", NONE)
+                first, _ = operator_controls("first ", NONE)
             with gr.Accordion("Second setting", open=True):
-                second = operator_controls("second ")
+                second, _ = operator_controls("second ")
             start = gr.Button("Generate", variant="primary", elem_id="start-generate")
         with gr.Column(scale=5, min_width=320):
             shown = gr.HTML("<p>Choose classes and press Generate.</p>", elem_id="generated")

@@ -46,7 +46,7 @@ def look_tab(models: Models, model: gr.Dropdown, tab: gr.Tab) -> LookTab:
     with gr.Row(elem_classes="sides"):
         with gr.Column(scale=2, min_width=300):
             picker = image_picker(model, "look")
-            controls = operator_controls("")
+            controls, fitted = operator_controls("")
             site = gr.Dropdown([], value=None, label="site", info="the attention to look at", filterable=False,
                                allow_custom_value=True, elem_id="site")  # fmt: skip
             t = gr.Slider(0, 999, T, step=1, label="timestep", info="0 is the image, 999 is noise")
@@ -60,10 +60,10 @@ def look_tab(models: Models, model: gr.Dropdown, tab: gr.Tab) -> LookTab:
         "concurrency_limit": AT_ONCE,
         "show_progress": "hidden",
     }
-    moving = [controls.ratio.change, controls.factor.change, controls.name.change, controls.more.submit, t.change,
+    moving = [controls.ratio.change, controls.factor.change, controls.more.submit, t.change,
               site.input, tab.select]  # fmt: skip
     gr.on(moving, **request, trigger_mode="always_last", api_name="look")
-    for event in picker.ready:
+    for event in (*picker.ready, fitted):
         event.success(**request, api_visibility="private")
     return LookTab(controls, picker, site, request)
 

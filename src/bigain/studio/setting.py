@@ -10,7 +10,7 @@ from bigain.registry import NONE
 
 FIRST = "gated_merge"
 LONGEST = 200  # characters of further arguments
-RATIO, FACTOR = 0.7, 2
+RATIO, FACTOR, SHARE = 0.7, 2, 0.5
 ABOUT = "ratio is the share of tokens removed; factor divides the sides of the grid of keys"
 
 
@@ -23,8 +23,11 @@ class OperatorControls(NamedTuple):
     more: gr.Textbox
 
 
-def operator_controls(prefix: str, first: str = FIRST) -> OperatorControls:
-    """Make the controls at this place of the page; each shows only what its operator takes."""
+def operator_controls(prefix: str, first: str = FIRST) -> tuple[OperatorControls, Any]:
+    """Make the controls at this place of the page, which show what their operator takes.
+
+    -> the controls, and the event after which they fit an operator that was chosen.
+    """
     takes = arguments(first)
     controls = OperatorControls(
         gr.Dropdown([NONE, *OPERATORS], value=first, label=f"{prefix}operator", info=ABOUT, filterable=False),
@@ -35,13 +38,22 @@ def operator_controls(prefix: str, first: str = FIRST) -> OperatorControls:
             visible=first != NONE,
         ),
     )  # fmt: skip
-    controls.name.input(fitting, controls.name, [*controls[1:]], queue=False, show_progress="hidden")
-    return controls
+    fitted = controls.name.input(
+        fitting, controls.name, [*controls[1:]], queue=False, show_progress="hidden", api_visibility="private"
+    )
+    return controls, fitted
 
 
 def arguments(name: str) -> set[str]:
     """The names of an operator's arguments."""
     return {field.name for field in dataclasses.fields(OPERATORS[name])} if name in OPERATORS else set()
+
+
+def required(name: str) -> list[str]:
+    """The arguments without a default for which there is no slider, such as `keep` of kv_select."""
+    fields = dataclasses.fields(OPERATORS[name]) if name in OPERATORS else ()
+    return [field.name for field in fields
+            if field.default is dataclasses.MISSING and field.name not in ("ratio", "factor")]  # fmt: skip
 
 
 def fitting(name: str) -> list[Any]:
@@ -61,6 +73,7 @@ def text_of(name: str, ratio: Any, factor: Any, more: str) -> str:
     takes = arguments(name)
     parts = [f"ratio={float(ratio):g}"] if "ratio" in takes else []
     parts += [f"factor={int(factor)}"] if "factor" in takes else []
+    parts += [f"{name}={SHARE}" for name in required(name) if f"{name}=" not in str(more)]
     parts += [str(more)[:LONGEST].strip()] if str(more or "").strip() else []
     return spec(parse(f"{name}({', '.join(parts)})"))
 
