@@ -74,8 +74,9 @@ def generate(
         chosen = wanted[start : start + together]
         numbers = range(first + start, first + start + len(chosen))
         noise, generators = first_noise(denoiser, sampling.seed, numbers)
-        latents = sample(denoiser, noise, denoiser.conditions(chosen), sampling, generators, first=first + start)
-        parts.append(denoiser.decode(latents).cpu())
+        conditions = denoiser.conditions(chosen)
+        steps = denoise(denoiser, noise, conditions, sampling, generators, first=first + start)
+        parts.append(denoiser.decode(deque(steps, maxlen=1)[0].latents).cpu())
         check_finite(parts[-1], first + start, lambda: "when it was decoded")
         if progress is not None:
             progress(parts[-1])
@@ -125,20 +126,6 @@ def check_wanted(classes: Any) -> list[str | int]:
     return found
 
 
-def sample(
-    denoiser: Denoiser,
-    noise: Tensor,
-    condition: Condition,
-    sampling: Sampling,
-    generators: list[torch.Generator] | None = None,
-    *,
-    first: int = 0,
-) -> Tensor:
-    """Denoise images numbered from `first`: (B, C, H, W) -> (B, C, H, W)."""
-    steps = denoise(denoiser, noise, condition, sampling, generators, first=first)
-    return deque(steps, maxlen=1)[0].latents
-
-
 class Denoised(NamedTuple):
     """Latents after one of so many steps, and the clean ones that the model then expects: (B, C, H, W) each."""
 
@@ -152,9 +139,9 @@ def denoise(
     noise: Tensor,
     condition: Condition,
     sampling: Sampling,
-    generators: list[torch.Generator] | None = None,
+    generators: list[torch.Generator],
     *,
-    first: int = 0,
+    first: int,
 ) -> Iterator[Denoised]:
     """Denoise images numbered from `first`, and yield them after each step: (B, C, H, W).
 

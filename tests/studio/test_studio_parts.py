@@ -175,6 +175,14 @@ def test_a_record_is_checked_and_kept_for_one(tmp_path: Path) -> None:
         base.execute("create table notes (text)")
     with pytest.raises(ValueError, match=r"^other\.sqlite is not a bigain record"):
         take_record(str(other), own, [])
+    view = tmp_path / "view.sqlite"
+    view.write_bytes(UNET.read_bytes())
+    with sqlite3.connect(view) as base:  # reading it would never end
+        base.execute("alter table measures rename to kept")
+        base.execute("create view measures as with recursive n(setting, name, value) as "
+                     "(select 1, '', '' union all select setting + 1, '', '' from n) select * from n")  # fmt: skip
+    with pytest.raises(ValueError, match=r"view\.sqlite is a damaged record \(no table measures\)"):
+        take_record(str(view), own, [])
     for number in range(5):
         path = tmp_path / f"{number}.sqlite"
         path.write_bytes(UNET.read_bytes())

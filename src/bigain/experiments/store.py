@@ -172,10 +172,12 @@ class Store:
         rows = self.rows("select name, value from measures where setting = ?", setting)
         return {name: self.decoded(value, object, f"measures, {name}") for name, value in rows}
 
-    def decisions(self, setting: int) -> dict[str, DecisionRow]:
+    def decisions(self, setting: int, errors: bool = True) -> dict[str, DecisionRow]:
+        """The classified images of a setting; without the errors of their trials it is a small part of a record."""
         rows = self.rows(
-            "select image, truth, predicted, ranking, chances, evaluations, steps, errors, seconds "
+            "select image, truth, predicted, ranking, chances, evaluations, steps, iif(?, errors, null), seconds "
             "from decisions where setting = ? order by image",
+            errors,
             setting,
         )
         return {row[0]: self._decision(*row) for row in rows}
