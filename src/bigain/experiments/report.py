@@ -81,7 +81,8 @@ def read_report(place: Path, against: str | None = None, idle: bool = False, err
     """The report of a run folder or record file.
 
     `against` is the name of a row to compare with, value by value, or the label of one setting; by default the
-    uncompressed model. `errors=False` leaves the errors of single trials unread, which no table shows. `idle=True` says that the machine was idle, for records without this information.
+    uncompressed model. `idle=True` says that the machine was idle, for records without this information.
+    `errors=False` leaves the errors of single trials unread, which no table shows.
     """
     path = find_record(place)
     with closing(Store(path, read_only=True)) as store:
