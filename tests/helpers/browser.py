@@ -94,7 +94,11 @@ def studio(folder: Path, *options: str) -> Iterator[str]:
             yield found
         finally:
             process.terminate()
-            process.wait(30)
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:  # a thread of the server hangs, or the machine is very busy
+                process.kill()
+                process.wait()
 
 
 def address(process: Any, log: Path) -> str | None:
