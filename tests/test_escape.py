@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigain import escape
+from bigain.experiments.folder import FILE
 from bigain.experiments.report import Report, read_report
 from bigain.experiments.rows import DecisionRow
-from bigain.experiments.runner import FILE
 from bigain.experiments.store import Store
 from bigain.experiments.tables import comma_separated, latex, markdown
 from bigain.plots import changes, save_figure

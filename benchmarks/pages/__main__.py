@@ -10,16 +10,19 @@ from pathlib import Path
 import correction
 import figures
 import joint
+import natural
 import overview
 import performance
 import policies
 import smaller
 import supported
+import table1
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
 from text import ROOT
 
+import cluster
 import compression
 import studio
 
@@ -32,6 +35,8 @@ def render() -> dict[Path, str]:
         "results-evaluations": [policies.policies()],
         "results-ablations": [smaller.smaller()],
         "results-joint": [joint.joint()],
+        "results-table1": [table1.table1()],
+        "results-cifar": [natural.natural()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
@@ -55,6 +60,7 @@ def render() -> dict[Path, str]:
         },
         ROOT / "docs" / "compress.md": {"supported": supported.whole()},
         ROOT / "docs" / "models.md": {"models": listed()},
+        ROOT / "docs" / "cluster.md": {"scale": cluster.scale()},
         ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }
     return written | {page: filled(page.read_text(), own) for page, own in parts.items()}
@@ -73,5 +79,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, correction, joint, policies, smaller):
+    for part in (figures, compression, correction, joint, natural, policies, smaller, table1):
         part.draw()

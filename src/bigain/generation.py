@@ -15,6 +15,7 @@ from torch import Tensor
 from bigain.checks import check_count, check_seed, set_plain_ints
 from bigain.denoisers.base import Condition, Denoiser, as_denoiser
 from bigain.denoisers.sampling import make_scheduler
+from bigain.models.caches import new_trajectory
 from bigain.models.rows import RowGroups, same_input
 from bigain.seeds import hashed
 
@@ -67,8 +68,7 @@ def generate(
     """
     denoiser, sampling = as_denoiser(denoiser), sampling or Sampling()
     wanted = check_wanted(classes)
-    usual = max(1, denoiser.rows_at_once() // 2)  # guidance doubles the rows
-    together = usual if batch_size is None else check_count("batch_size", batch_size)
+    together = usual_batch(denoiser) if batch_size is None else check_count("batch_size", batch_size)
     parts = []
     for start in range(0, len(wanted), together):
         chosen = wanted[start : start + together]
@@ -116,6 +116,11 @@ def first_noise(denoiser: Denoiser, seed: int, numbers: Iterable[int]) -> tuple[
     return torch.stack([torch.randn(denoiser.latent_shape, generator=each) for each in generators]), generators
 
 
+def usual_batch(denoiser: Denoiser) -> int:
+    """How many images are generated at once by default; guidance doubles the rows."""
+    return max(1, denoiser.rows_at_once() // 2)
+
+
 def check_wanted(classes: Any) -> list[str | int]:
     """The classes or prompts as a list; a single string would be split into letters."""
     if isinstance(classes, str | int) or not isinstance(classes, Iterable):
@@ -158,6 +163,7 @@ def denoise(
     both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
     extra = {"generator": generators} if "generator" in inspect.signature(scheduler.step).parameters else {}
     rows = torch.arange(len(noise), device=denoiser.device)
+    new_trajectory(denoiser.network)
     members = torch.arange(halves, device=denoiser.device).repeat_interleave(len(noise))
     for step, t in enumerate(scheduler.timesteps):
         noisy = scaled(latents, t)

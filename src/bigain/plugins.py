@@ -41,6 +41,12 @@ def executed(path: Path) -> bytes | None:
     return RUN.get(path.resolve())
 
 
+def loaded() -> dict[str, bytes]:
+    """Names and contents of the files that this process has loaded, in their order."""
+    known = {path: sys.modules.get(path.stem) for path in RUN}
+    return {path.name: RUN[path] for path, module in known.items() if module and origin(module.__spec__) == path}
+
+
 class Loader(SourceFileLoader):
     """Compiles the file's content: Python's own cache compares time and size, which a quick edit may keep."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bigain.experiments.compute import attached
 from bigain.experiments.experiment import read_experiment
-from bigain.experiments.runner import attached
 from bigain.loading import load
 from bigain.tokens.scores import SCORERS
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from bigain.data import load_data
 from bigain.experiments.fingerprints import UNREADABLE, image_hash, image_hashes, weight_hashes
-from bigain.experiments.runner import FILE, Run, run_chunks
+from bigain.experiments.folder import FILE
+from bigain.experiments.runner import Run, run_chunks
 from bigain.experiments.store import Store
 from bigain.loading import load
 from bigain.profile import TimestepProfile

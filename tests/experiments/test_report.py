@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bigain.experiments.folder import FILE
 from bigain.experiments.report import Report, read_report
 from bigain.experiments.rows import DecisionRow
-from bigain.experiments.runner import FILE
 from bigain.experiments.samples import Samples
 from bigain.experiments.store import Store
 from bigain.experiments.tables import markdown

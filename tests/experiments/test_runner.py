@@ -13,9 +13,10 @@ from bigain.bench.flops import count_flops
 from bigain.data import load_data
 from bigain.data.fashion_mnist import fashion_sample
 from bigain.experiments.evaluator import Evaluator, features_of
+from bigain.experiments.folder import Claims
 from bigain.experiments.machine import why_no_speed
 from bigain.experiments.report import read_report
-from bigain.experiments.runner import Run, run_chunks, try_lock
+from bigain.experiments.runner import Run, run_chunks
 from bigain.experiments.subjects import class_conditions
 from bigain.loading import load
 from bigain.models.architectures import meta_copy
@@ -184,14 +185,18 @@ def test_a_full_disk_stops_and_loses_nothing(model: Path, tmp_path: Path, whole:
     assert run_all(model, tmp_path) == whole
 
 
-def test_a_lock_is_held_by_one_process(tmp_path: Path) -> None:
-    with try_lock(tmp_path / "lock", 3) as mine:
-        assert mine
-        child = os.fork()
-        if child == 0:
-            with try_lock(tmp_path / "lock", 3) as same, try_lock(tmp_path / "lock", 4) as other:
-                os._exit(int(same) * 2 + (not other))
-        assert os.waitpid(child, 0)[1] == 0
+def test_a_claim_is_held_by_one_process(tmp_path: Path) -> None:
+    """Until it is released, whatever else that process claims and releases."""
+    claims = Claims(tmp_path / "lock")
+    assert claims.claim(3)
+    assert claims.claim(5)
+    claims.release(5)
+    child = os.fork()
+    if child == 0:
+        others = Claims(tmp_path / "lock")
+        os._exit([others.claim(number) for number in (3, 4, 5)] != [False, True, True])
+    assert os.waitpid(child, 0)[1] == 0
+    claims.close()
 
 
 def test_measures(model: Path, tmp_path: Path) -> None:

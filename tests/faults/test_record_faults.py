@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from bigain.experiments.runner import FILE
+from bigain.experiments.folder import FILE
 from helpers.small_runs import check, state
 
 DAMAGED = "is a damaged record ({why}); restore it from a copy, or delete it and run again"

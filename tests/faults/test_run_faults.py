@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bigain.experiments.runner import FILE
+from bigain.experiments.folder import FILE
 from helpers.commands import invoke
 from helpers.own_files import forgetting
 from helpers.small_runs import check, state, write_experiment

@@ -11,6 +11,7 @@ from bigain.denoisers.labelled import LabelledDenoiser, build_labelled, save_lab
 from bigain.denoisers.schedule import Schedule
 from bigain.experiments.experiment import Experiment, build_experiment
 from bigain.experiments.runner import Run
+from bigain.experiments.store import Store
 from bigain.loading import load
 from bigain.zoo.recipes import RECIPES
 
@@ -51,7 +52,12 @@ def started(model: Path, folder: Path, **changes: Any) -> Run:
 
 
 def results(run: Run) -> dict[str, Any]:
-    """Everything in the record but times."""
+    """Everything in the record of a run but times."""
+    return record(run.store)
+
+
+def record(store: Store) -> dict[str, Any]:
+    """Everything in a record but times."""
     tables = {
         "decisions": "setting, image, truth, predicted, ranking, chances, evaluations, steps, errors",
         "generated": "setting, number, subject, hash, example",
@@ -60,6 +66,6 @@ def results(run: Run) -> dict[str, Any]:
         "measures": "*",
     }
     return {
-        name: run.store.base.execute(f"select {columns} from {name} order by 1, 2").fetchall()
+        name: store.base.execute(f"select {columns} from {name} order by 1, 2").fetchall()
         for name, columns in tables.items()
     }

@@ -52,6 +52,12 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         StandIn("candidates=20", "candidates=5", QUICK),
         StandIn("--out own.json", "--out own.json --candidates 3 --trials 3", QUICK),
     ),
+    "cluster.md": (
+        StandIn("n = 64", "n = 16", QUICK),
+        StandIn("exhaustive(2)", "exhaustive(1)", QUICK),
+        StandIn("--count 40 --num-inference-steps 5 --cluster local", "--count 2 --num-inference-steps 1", QUICK),
+        StandIn("--policy fast --cluster local", "--policy fast", QUICK),
+    ),
     "commands.md": (
         StandIn("--count 20", "--count 2", QUICK),
         StandIn("--rounds 6", "--rounds 1 --operator 'gated_merge(ratio=0.7)'", QUICK),
@@ -78,6 +84,10 @@ NOT_RUN = {
     'pip install ".[studio]"': "installs what the tests run on",
     "bigain studio": "serves until it is stopped; tests/studio looks at it in a browser",
     "bigain studio --model my/sd2 --port 8000": "serves until it is stopped",
+    'pip install ".[cluster]"': "installs what the tests run on",
+    "ray start --head --port=6379": "leaves a cluster behind; tests/cluster has its own",
+    "ray start --address=10.0.0.1:6379": "is for another machine",
+    "bigain run my-sweep.toml --cluster auto": "needs the cluster of the lines before; tests/cluster runs it",
 }
 
 
@@ -180,6 +190,7 @@ def examples() -> None:
 
 FILES: dict[str, tuple[Callable[[], None], ...]] = {
     "README.md": (images_of_the_repository,),
+    "cluster.md": (photos_of_clothes,),
     "commands.md": (images_of_the_repository, photos_of_clothes, experiments, examples),
     "classify.md": (picture("cat.png"),),
     "compress.md": (picture("edges.png"),),

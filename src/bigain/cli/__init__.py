@@ -14,6 +14,7 @@ from bigain.cli import (  # noqa: F401 - they join the app; the order is that of
     show,
     flops,
     run,
+    merge,
     report,
     bench,
     train,

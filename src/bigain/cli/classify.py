@@ -10,6 +10,7 @@ from bigain.cli.options import (
     DECISION,
     OUTPUT,
     Classes,
+    Cluster,
     Correct,
     Device,
     Groups,
@@ -19,8 +20,11 @@ from bigain.cli.options import (
     Prompts,
     Reuse,
     Seed,
+    Send,
     Threads,
     Where,
+    Workers,
+    cluster_options,
     json_of,
     names_of,
     words,
@@ -47,6 +51,7 @@ def classify(
     reuse: Reuse = None,
     groups: Groups = None,
     correct: Correct = None,
+    cache: Annotated[str | None, typer.Option(hidden=True)] = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -78,6 +83,9 @@ def classify(
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    send: Send = False,
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="Classes to show, best first.", rich_help_panel=OUTPUT)
     ] = 1,
@@ -115,6 +123,11 @@ def classify(
     Results are printed one by one, then the accuracy if folders are named after classes.
     Unreadable images are reported and skipped. With --out, results survive Ctrl-C and SIGTERM.
     """
+    if cache is not None:
+        raise ValueError(
+            "--cache is for `bigain generate`: a cache reuses outputs of earlier sampler steps, which the trials of a "
+            "classifier do not have; use --operator"
+        )
     from bigain.cli.classifying import Classifying, Output, settings_of
     from bigain.commands.request import ClassifyRequest, CompressionOptions
     from bigain.data.images import find_images
@@ -126,5 +139,6 @@ def classify(
     output.check()
     found = find_images(images)
     request.check()
+    options = cluster_options(cluster, device, threads, workers, send)
     settings = settings_of(request, top, ctx.find_root().params.get("load") or ()) if file else ""
-    Classifying(found, output, settings).run(request)
+    Classifying(found, output, settings).run(request, options)

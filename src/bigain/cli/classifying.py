@@ -16,6 +16,7 @@ from bigain.cli.console import Code, err, interrupted, left_out, out, print_json
 from bigain.escape import terminal
 
 if TYPE_CHECKING:
+    from bigain.cluster.connect import ClusterOptions
     from bigain.commands.request import ClassifyRequest
     from bigain.commands.results import Result
     from bigain.data.images import Found
@@ -69,12 +70,12 @@ class Classifying:
         for name, reason in found.left_out.items():
             self.leave_out(name, reason)
 
-    def run(self, request: "ClassifyRequest") -> None:
+    def run(self, request: "ClassifyRequest", options: "ClusterOptions | None" = None) -> None:
         todo = [path for path in self.images if not self.take_kept(path)]
         if self.tally.done:
             warn("", f"{self.tally.done} of {len(self.images)} images are already in {self.output.file}")
         try:
-            self.classify(todo, request)
+            self.classify(todo, request, options)
         except KeyboardInterrupt:
             self.report()
             interrupted(self.standing())
@@ -95,7 +96,7 @@ class Classifying:
         if self.output.as_json:
             self.results[result.path] = result
 
-    def classify(self, todo: list[Path], request: "ClassifyRequest") -> None:
+    def classify(self, todo: list[Path], request: "ClassifyRequest", options: "ClusterOptions | None") -> None:
         from bigain.commands.results import Growing
 
         with ExitStack() as stack:
@@ -112,7 +113,13 @@ class Classifying:
                 self.leave_out(name, reason)
                 bars.advance(task)
 
-            for _, whole in classify_each(todo, request, unreadable):
+            if options is None:
+                found = classify_each(todo, request, unreadable)
+            else:
+                from bigain.commands.on_cluster import classify_on_cluster
+
+                found = classify_on_cluster(todo, request, options, unreadable, lambda text: warn("", text))
+            for _, whole in found:
                 result = whole._replace(top=whole.top[: self.output.top])
                 if file:
                     file.add(result)

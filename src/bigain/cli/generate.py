@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
-from bigain.cli.console import err, print_json, say
+from bigain.cli.console import err, print_json, report_left_out, say
 from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import (
     OUTPUT,
     SAMPLING,
+    Cache,
     Classes,
+    Cluster,
     Device,
     Groups,
     ImageSize,
@@ -18,8 +20,11 @@ from bigain.cli.options import (
     Operator,
     Reuse,
     Seed,
+    Send,
     Threads,
     Where,
+    Workers,
+    cluster_options,
     json_of,
 )
 
@@ -44,6 +49,7 @@ def generate(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
+    cache: Cache = None,
     num_inference_steps: Annotated[
         int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)
     ] = 50,
@@ -67,6 +73,9 @@ def generate(
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    send: Send = False,
     folder: Annotated[
         Path,
         typer.Option(
@@ -82,12 +91,24 @@ def generate(
     from bigain.commands.request import CompressionOptions, GenerateRequest
 
     compression = CompressionOptions(operator, where, reuse, groups)
-    request = GenerateRequest(model, tuple(prompt or ()), classes, prompts_file, count, compression, device, image_size)
+    named = (tuple(prompt or ()), classes, prompts_file)
+    request = GenerateRequest(model, *named, count, compression, device, image_size, cache)
     request.check()
-    from bigain.commands.generate import generate_all
+    options = cluster_options(cluster, device, threads, workers, send)
     from bigain.generation import Sampling
 
-    sheet = generate_all(request, Sampling(num_inference_steps, guidance_scale, scheduler, seed), folder, err)
+    sampling = Sampling(num_inference_steps, guidance_scale, scheduler, seed)
+    failed: dict[str, str] = {}
+    if options is None:
+        from bigain.commands.generate import generate_all
+
+        sheet = generate_all(request, sampling, folder, err)
+    else:
+        from bigain.commands.on_cluster import generate_on_cluster
+
+        sheet, failed = generate_on_cluster(request, sampling, folder, options, err)
+    if failed:
+        report_left_out("skipped", failed)
     if as_json:
         print_json({"images": [folder / f"{number:05d}.png" for number in range(count)], "sheet": sheet})
     else:

@@ -4,15 +4,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bigain.cli.catalog import CATALOG
 from bigain.registry import miss
 
+if TYPE_CHECKING:
+    from bigain.cluster.connect import ClusterOptions
+
 # panels of --help
 COMPRESSION, DECISION, SAMPLING, OUTPUT, MACHINE = "Compression", "Decision", "Sampling", "Output", "Machine"
+MANY = "Many machines"
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
@@ -38,7 +42,7 @@ def words(*choices: str) -> Callable[[str], list[str]]:
 
 def check_device(ctx: typer.Context, name: str) -> str:
     """Check that torch has this device."""
-    if ctx.resilient_parsing:  # the shell completes a line
+    if ctx.resilient_parsing or ctx.params.get("cluster"):  # the shell completes a line; other machines compute
         return name
     kind = name.partition(":")[0]
     if kind not in DEVICES:
@@ -131,6 +135,15 @@ Reuse = Annotated[
         rich_help_panel=COMPRESSION,
     ),
 ]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help='Reuse outputs of earlier steps, such as "every(k=3)"; see `bigain list caches`. Default: none.',
+        autocompletion=names_of("caches"),
+        rich_help_panel=COMPRESSION,
+    ),
+]
 Classes = Annotated[
     str | None,
     typer.Option(
@@ -162,6 +175,50 @@ Threads = Annotated[
     ),
 ]
 RunFolder = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Output folder. Default: runs/NAME.")]
+
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Compute on a Ray cluster: its address, auto for the one of this machine or RAY_ADDRESS, or local to "
+        'start one here. Needs `pip install "bigain[cluster]"`.',
+        is_eager=True,  # before --device, which is then that of other machines
+        rich_help_panel=MANY,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Workers at most. Default: one a GPU, or one for each --threads CPUs (1).",
+        rich_help_panel=MANY,
+    ),
+]
+Send = Annotated[
+    bool,
+    typer.Option(
+        "--send",
+        metavar="",
+        help="Send model and images to the nodes. Default: nodes read them by name, path or Hub model ID.",
+        rich_help_panel=MANY,
+    ),
+]
+
+
+def cluster_options(
+    address: str | None, device: str, threads: int | None, workers: int | None, send: bool
+) -> "ClusterOptions | None":
+    """The cluster that was asked for, or None."""
+    if address is None:
+        if workers is not None or send:
+            raise ValueError(f"{'--send' if send else '--workers'} needs --cluster")
+        return None
+    from bigain.cluster.connect import ClusterOptions, import_ray
+
+    import_ray()  # said before anything is loaded
+    return ClusterOptions(address, device, threads or 1, workers, send)
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:

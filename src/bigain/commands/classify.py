@@ -2,17 +2,27 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
-from bigain.commands.request import CORRECT, ClassifyRequest, attached, given_names, model_names, parse_timesteps
+from bigain.commands.request import (
+    CORRECT,
+    ClassifyRequest,
+    attached,
+    given_names,
+    is_file,
+    model_names,
+    parse_timesteps,
+)
 from bigain.commands.results import Result
-from bigain.denoisers.base import share_weights
+from bigain.denoisers.base import Denoiser, share_weights
 from bigain.experiments.subjects import by_folder
 from bigain.loading import best_dtype, load_denoiser
 from bigain.metrics.intervals import Share, wilson
+from bigain.profile import TimestepProfile
 
 
 def classify_each(
@@ -22,8 +32,27 @@ def classify_each(
     denoiser = load_denoiser(
         request.model, device=request.device, dtype=best_dtype(request.device), image_size=request.image_size
     )
-    names = model_names(denoiser, given_names(request.classes))
-    timesteps: Any = parse_timesteps(request.timesteps)
+    with open_classifier(denoiser, request, read_given(request)) as classifier:
+        yield from classify_files(classifier, images, unreadable)
+
+
+class Given(NamedTuple):
+    """What a request says in files of this machine, or in words."""
+
+    names: list[str] | None
+    timesteps: Any
+
+
+def read_given(request: ClassifyRequest) -> Given:
+    timesteps = request.timesteps
+    profile = TimestepProfile.load(Path(timesteps)) if timesteps is not None and is_file(timesteps) else None
+    return Given(given_names(request.classes), profile or parse_timesteps(timesteps))
+
+
+@contextmanager
+def open_classifier(denoiser: Denoiser, request: ClassifyRequest, given: Given) -> Iterator[DiffusionClassifier]:
+    """The classifier of a request, compressed inside the `with` block."""
+    names, timesteps = model_names(denoiser, given.names), given.timesteps
     final = share_weights(denoiser) if request.final_operator else None
     classifier = DiffusionClassifier(
         denoiser, names, request.policy, prompts=request.prompts, timesteps=timesteps, seed=request.seed, final=final
@@ -32,7 +61,7 @@ def classify_each(
         attached(denoiser, request.compression, groups="input", correct=CORRECT),
         attached(final or denoiser, request.final, groups="input", correct=CORRECT),
     ):
-        yield from classify_files(classifier, images, unreadable)
+        yield classifier
 
 
 def classify_files(

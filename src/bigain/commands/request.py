@@ -108,7 +108,7 @@ class ClassifyRequest:
         return {
             "bigain": version("bigain"),
             "model": self.model if isinstance(place, str) or self.model in bundled() else str(place.resolve()),
-            "weights": None if isinstance(place, str) else weights_hash(place),
+            "weights": weights_of(self.model),
             "classes": given_names(self.classes),
             "prompts": self.prompts,
             **attached,
@@ -135,9 +135,14 @@ class GenerateRequest:
     compression: CompressionOptions = CompressionOptions()
     device: str = "cpu"
     image_size: int | None = None
+    cache: str | None = None
 
     def check(self) -> None:
         """Raise for words that cannot be meant."""
+        if self.cache is not None:
+            from bigain.caching.methods import parse_cache
+
+            parse_cache(self.cache)
         if self.count < 1:
             raise ValueError(f"--count must be at least 1, got {self.count}")
         kind, names = kind_of(locate(self.model)), self.names()
@@ -185,6 +190,15 @@ def attached(
     return compress(denoiser.network, compression)
 
 
+def cached(denoiser: "Denoiser", text: str | None) -> AbstractContextManager[Any]:
+    """The model with the requested cache inside the `with` block."""
+    if text is None:
+        return nullcontext()
+    from bigain.caching import cache
+
+    return cache(denoiser, text)
+
+
 def parse_timesteps(text: str | None) -> str | tuple[int, ...] | None:
     """`125,525` -> (125, 525); words are unchanged."""
     if text is None:
@@ -228,6 +242,12 @@ def read_names(path: Path) -> list[str]:
 def file_hash(path: str | Path) -> str | None:
     """A hash of a small file; None if there is none."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest() if is_file(str(path)) else None
+
+
+def weights_of(model: str) -> str | None:
+    """A hash of a model's weights; None for one on the Hub."""
+    place = locate(model)
+    return None if isinstance(place, str) else weights_hash(place)
 
 
 def weights_hash(folder: Path) -> str:

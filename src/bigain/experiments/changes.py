@@ -32,7 +32,12 @@ def as_text(value: Any) -> str:
 
 def changed(path: Path, key: str, before: str, now: str) -> str:
     """The error text for a changed experiment, with a diff."""
-    lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "recorded", "requested", lineterm="", n=1)
-    return f"{path} has results of another experiment; use a new folder, or undo this change of {key}:\n" + "\n".join(
-        lines
+    return f"{path} has results of another experiment; use a new folder, or undo this change of {key}:\n" + differences(
+        before, now, ("recorded", "requested")
     )
+
+
+def differences(before: str, now: str, names: tuple[str, str]) -> str:
+    """A short diff of two texts."""
+    lines = difflib.unified_diff(before.splitlines(), now.splitlines(), *names, lineterm="", n=1)
+    return "\n".join(lines)

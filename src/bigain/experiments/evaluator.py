@@ -1,7 +1,7 @@
 """Measurements of a setting with its images: cost, distances, similarity to the uncompressed images."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -10,13 +10,18 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from bigain.bench.flops import count_flops, group_flops
+from bigain.bench.flops import count_flops, group_flops, reused_flops
+from bigain.caching import Cache, cache
 from bigain.classify.images import to_tensors
+from bigain.experiments.chunks import GENERATED_AT_ONCE
+from bigain.experiments.compute import attached
 from bigain.experiments.experiment import Setting
+from bigain.experiments.folder import picture_name
 from bigain.experiments.rows import DecisionRow
-from bigain.experiments.runner import Run, attached
+from bigain.experiments.runner import Run
 from bigain.experiments.samples import Samples, Spectra
-from bigain.experiments.subjects import real_data, whole_data
+from bigain.experiments.subjects import real_data, subjects, whole_data
+from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
 from bigain.metrics.intervals import bootstrap_mean, wilson
@@ -53,7 +58,10 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            for name, value in setting_cost(self.network, setting, **self.size).items():
+            cost = setting_cost(self.network, setting, **self.size)
+            if setting.cache is not None:
+                cost["flops"] = self.cached_flops(setting, setting.cache, cost["flops"])
+            for name, value in cost.items():
                 self.run.store.add_measure(number, name, value)
         if "classify" in setting.tasks and "decision_flops" not in known:
             self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
@@ -68,22 +76,38 @@ class Evaluator:
         denoiser = self.run.denoiser
         return {"latent": denoiser.latent_shape[1:], "text_tokens": denoiser.text_tokens}
 
+    def cached_flops(self, setting: Setting, chosen: Cache, computed: int) -> int:
+        """FLOPs of a sampler step, mean over those of the first images: they are made again, to count."""
+        wanted = self.run.experiment.generate
+        assert wanted is not None  # a row with a cache generates
+        images = min(wanted.count, GENERATED_AT_ONCE if chosen.data_dependent else 1)
+        named = subjects(self.run.denoiser, self.run.data, images)
+        sampling = wanted.sampling(self.run.experiment.seed, setting.num_inference_steps)
+        with attached(self.run.denoiser.network, replace(setting, cache=None)), cache(self.run.denoiser, chosen) as one:
+            generate(self.run.denoiser, named, sampling)
+            share = one.reused / (one.computed + one.reused)
+        with attached(self.network, alone(replace(setting, cache=None))):
+            reused = reused_flops(self.network, chosen, **self.size)
+        return round(computed + share * (reused - computed))
+
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
-        rows = list(self.run.store.decisions(self.run.ids[setting.label]).values())
-        trials = Counter(k for row in rows if row.errors is not None for k in (~np.isnan(row.errors)).sum(0).tolist())
+        trials: Counter[int] = Counter()
+        images = 0
+        for row in self.run.store.each_decision(self.run.ids[setting.label]):
+            images += 1
+            trials.update([] if row.errors is None else (~np.isnan(row.errors)).sum(0).tolist())
         cost = {k: group_flops(self.network, setting.attach, k, **self.size) for k in trials}
-        return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
+        return sum(count * cost[k] for k, count in trials.items()) / max(1, images)
 
     def difference_error(self, setting: Setting) -> float | None:
         """Relative error of the differences between classes against the uncompressed model, on trials that both ran."""
         dense = next((s for s in self.run.experiment.settings if s.dense and "classify" in s.tasks), None)
         if dense is None:
             return None
-        own, other = (self.run.store.decisions(self.run.ids[s.label]) for s in (setting, dense))
-        pairs = [(own[name], other[name]) for name in own.keys() & other.keys()]
+        own, other = (self.run.store.each_decision(self.run.ids[s.label]) for s in (setting, dense))
         wrong = size = 0.0
-        for a, b in pairs:
+        for a, b in of_same_images(own, other):
             differences = common_differences(a, b)
             wrong += float(np.square(differences[0] - differences[1]).sum())
             size += float(np.square(differences[1]).sum())
@@ -141,7 +165,7 @@ class Evaluator:
         return torch.stack([from_picture(self.picture(setting, row.number)) for row in rows])
 
     def picture(self, setting: Setting, number: int) -> Image.Image:
-        path = self.run.images(setting) / f"{number:06d}.png"
+        path = self.run.results.images(setting) / picture_name(number)
         if not path.is_file():
             raise FileNotFoundError(
                 f"{path} is in the record but no longer exists; delete the run folder and run again"
@@ -162,6 +186,18 @@ class Evaluator:
         return self._real
 
 
+def of_same_images(
+    own: Iterator[DecisionRow], other: Iterator[DecisionRow]
+) -> Iterator[tuple[DecisionRow, DecisionRow]]:
+    """Pairs of rows of one image, from two sequences in the order of names."""
+    b = next(other, None)
+    for a in own:
+        while b is not None and b.image < a.image:
+            b = next(other, None)
+        if b is not None and b.image == a.image:
+            yield a, b
+
+
 def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
     """Errors of both less their mean over classes, on the timesteps where both tried all classes: -> (2, K, R)."""
     if a.errors is None or b.errors is None:
@@ -174,11 +210,15 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
 
 def setting_cost(network: nn.Module, setting: Setting, **size: Unpack[Size]) -> dict[str, Any]:
     """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates."""
-    alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
-    with attached(network, alone) as handles:
+    with attached(network, alone(replace(setting, cache=None))) as handles:
         flops = count_flops(network, **size)
         rows = [row for handle in handles for row in handle.status() if row.ran]
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
+
+
+def alone(setting: Setting) -> Setting:
+    """The setting as one sample runs it, which shares nothing."""
+    return replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
 
 
 class Predicted(NamedTuple):

@@ -66,6 +66,8 @@ class Watch:
 def why_no_speed(sessions: Sequence[dict[str, Any]]) -> str | None:
     """Why the times of these sessions are not reliable, or None if they are."""
     worked = [session for session in sessions if session.get("chunks") != 0]
+    if any("workers" in session for session in worked):
+        return "computed on a cluster"
     if any(session.get("load_beyond") is None for session in worked) or not worked:
         return "load not recorded"
     if any(session["load_beyond"] > BUSY for session in worked):

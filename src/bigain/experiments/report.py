@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bigain.experiments.folder import FILE
 from bigain.experiments.machine import why_no_speed
 from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow
-from bigain.experiments.runner import FILE
 from bigain.experiments.samples import Samples
 from bigain.experiments.schema import damaged
 from bigain.experiments.store import Store
@@ -115,7 +115,7 @@ def make_report(
 
 def is_dense(spec: dict[str, Any]) -> bool:
     """Whether a row is the uncompressed model as the experiment runs it."""
-    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps"}
+    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps", "cache"}
 
 
 def of_image(row: Row, spec: dict[str, Any], steps: int | None) -> Row:

@@ -67,12 +67,17 @@ class Store:
         return found
 
     def begin(
-        self, experiment: Experiment, data: dict[str, Any] | None = None, hashes: Hashes | None = None
+        self,
+        experiment: Experiment,
+        data: dict[str, Any] | None = None,
+        hashes: Hashes | None = None,
+        plan: dict[str, Any] | None = None,
     ) -> dict[str, int]:
         """Record the experiment, or check that it is the recorded one; -> ids of its settings by label.
 
         Settings may be added or removed later, and n may grow. What decides the results of a setting may not change,
-        nor may the images: `data` is the dataset's identity, `hashes` are those of images, weights and code.
+        nor may the images: `data` is the dataset's identity, `hashes` are those of images, weights and code. `plan` is
+        how many images each setting has by task, for readers who want to know what is missing.
         """
         wanted = {"experiment": as_text(experiment.identity())} | ({"data": as_text(data)} if data else {})
         wanted |= {f"setting {s.label}": as_text(s.identity()) for s in experiment.settings}
@@ -93,7 +98,8 @@ class Store:
                 )
             self.base.executemany("insert or ignore into meta values (?, ?)", wanted.items())
             words = json.dumps({"title": experiment.title, "about": experiment.about, "paper": list(experiment.paper)})
-            self.base.execute("insert or replace into meta values ('words', ?)", (words,))
+            later = {"words": words} | ({} if plan is None else {"plan": as_text(plan)})
+            self.base.executemany("insert or replace into meta values (?, ?)", later.items())
             for setting in experiment.settings:
                 spec = json.dumps({"name": setting.name, "values": setting.values, **setting_json(setting)})
                 self.base.execute("insert or ignore into settings (label, spec) values (?, ?)", (setting.label, spec))
@@ -138,14 +144,21 @@ class Store:
             for started, ended, facts in rows
         ]
 
-    def classified(self, setting: int) -> set[str]:
-        return {name for (name,) in self.rows("select image from decisions where setting = ?", setting)}
+    def has_decisions(self, setting: int, names: Sequence[str]) -> bool:
+        """Whether each of these images was decided or skipped; looked up, so that a large record needs no memory."""
+        marks = ", ".join("?" * len(names))
+        decided = self.rows(f"select image from decisions where setting = ? and image in ({marks})", setting, *names)
+        skipped = self.rows(f"select image from skipped where image in ({marks})", *names)
+        return {name for (name,) in decided + skipped} == set(names)
+
+    def has_generated(self, setting: int, first: int, last: int) -> bool:
+        (known,) = self.rows(
+            "select count(*) from generated where setting = ? and number between ? and ?", setting, first, last - 1
+        )
+        return known[0] == last - first
 
     def skipped(self) -> dict[str, str]:
         return dict(self.rows("select image, reason from skipped"))
-
-    def made(self, setting: int) -> set[int]:
-        return {number for (number,) in self.rows("select number from generated where setting = ?", setting)}
 
     def add_decisions(self, setting: int, rows: Sequence[DecisionRow], skipped: dict[str, str]) -> None:
         values = [
@@ -173,14 +186,18 @@ class Store:
         return {name: self.decoded(value, object, f"measures, {name}") for name, value in rows}
 
     def decisions(self, setting: int, errors: bool = True) -> dict[str, DecisionRow]:
-        """The classified images of a setting; without the errors of their trials it is a small part of a record."""
-        rows = self.rows(
+        return {row.image: row for row in self.each_decision(setting, errors)}
+
+    def each_decision(self, setting: int, errors: bool = True) -> Iterator[DecisionRow]:
+        """The decisions in the order of their images' names, one by one: millions do not fit in memory."""
+        query = (
             "select image, truth, predicted, ranking, chances, evaluations, steps, iif(?, errors, null), seconds "
-            "from decisions where setting = ? order by image",
-            errors,
-            setting,
+            "from decisions where setting = ? order by image"
         )
-        return {row[0]: self._decision(*row) for row in rows}
+        try:
+            yield from (self._decision(*row) for row in self.base.execute(query, (errors, setting)))
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from error
 
     def _decision(
         self, image: str, truth: str, predicted: int, ranking: str, chances: str, evaluations: int, steps: str,
@@ -216,6 +233,11 @@ class Store:
             raise damaged(self.path, f"meta has no {missing[0]}")
         experiment, words = (migrate(self.decoded(rows[key], dict, f"meta, {key}")) for key in ("experiment", "words"))
         return {"experiment": experiment, **words, "sessions": self.sessions()}
+
+    def plan(self) -> dict[str, Any]:
+        """What a complete record has: how many images by setting and task, and the images in their order."""
+        rows = self.rows("select value from meta where key = 'plan'")
+        return self.decoded(rows[0][0], dict, "meta, plan") if rows else {}
 
     def settings(self) -> list[tuple[int, str, dict[str, Any]]]:
         """(id, label, spec) in the order of the file."""
@@ -263,6 +285,7 @@ def shrink(path: Path) -> None:
     """Remove what reports do not need."""
     with closing(sqlite3.connect(path, isolation_level=None)) as copy:
         copy.execute("update decisions set errors = null, steps = '[]'")
+        copy.execute("delete from meta where key = 'plan'")
         (several,) = copy.execute("select count(*) from decisions where json_array_length(truth) <> 1").fetchone()
         if not several:  # then reports look at the winner only, and of many classes at the first five
             copy.execute("update decisions set chances = '[]'")

@@ -25,8 +25,9 @@ def token_map(seen: View, picture: str, name: str) -> str:
 def squares(seen: View) -> list[str]:
     colours = (255 * fills(seen)[..., :3]).round().astype(int)
     opacity = fills(seen)[..., 3]
+    groups = seen.filled if seen.soft else seen.cells  # the largest share counts; the cells of shares are tiles
     return [
-        f'<rect x="{x}" y="{y}" width="1" height="1" data-group="{seen.cells[y, x]}" data-into="{seen.into[y, x]}" '
+        f'<rect x="{x}" y="{y}" width="1" height="1" data-group="{groups[y, x]}" data-into="{seen.into[y, x]}" '
         f'fill="rgb({",".join(map(str, colours[y, x]))})" fill-opacity="{opacity[y, x]:.2f}"/>'
         for y, x in np.ndindex(seen.cells.shape)
     ]
