@@ -6,6 +6,8 @@ import pytest
 import torch
 
 import bigain
+from bigain.denoisers.schedule import Schedule
+from bigain.generation import watch
 from helpers import pipelines
 from helpers.denoisers import CLASSES, tiny
 
@@ -55,3 +57,24 @@ def test_what_is_refused(denoiser, given, error, text):
 
 def test_every_class_has_its_image(denoiser):
     assert len(bigain.generate(denoiser, CLASSES, FAST, batch_size=4)) == len(CLASSES)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # diffusers and numpy
+@pytest.mark.parametrize("scheduler", ["ddim", "euler", "HeunDiscreteScheduler"])  # heun has more steps
+def test_the_last_step_that_is_watched_has_the_images(denoiser, scheduler):
+    sampling = bigain.Sampling(3, scheduler=scheduler, seed=2)
+    expected = bigain.generate(denoiser, ["a", "b"], sampling, first=4)
+    steps = list(watch(denoiser, ["a", "b"], sampling, first=4))
+    assert torch.equal(steps[-1].images, expected)
+    assert [step.number for step in steps] == list(range(1, steps[0].steps + 1))
+    assert not torch.equal(steps[0].images, expected)
+
+
+@pytest.mark.parametrize("beta_schedule", ["linear", "flow"])
+def test_the_clean_image_is_what_the_noise_was_added_to(beta_schedule):
+    schedule = Schedule(beta_schedule, prediction_type="flow" if beta_schedule == "flow" else "epsilon")
+    image, noise = torch.randn(2, 3, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    t = torch.tensor([1, 500, 900])
+    noisy = schedule.add_noise(image, noise, t)
+    found = schedule.clean_from(schedule.target(image, noise), noisy, t)
+    torch.testing.assert_close(found, image.float(), atol=1e-4, rtol=1e-4)

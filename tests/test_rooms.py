@@ -38,9 +38,13 @@ ARROWS = {
         "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "theory",
         "tokens", "zoo",
     },
+    "studio": {
+        "bench", "classify", "commands", "compression", "data", "denoisers", "experiments", "generation", "loading",
+        "metrics", "models", "operators", "pictures", "plots", "tokens", "zoo",
+    },
     "cli": {
         "bench", "caching", "classify", "cluster", "commands", "compression", "data", "experiments", "generation",
-        "loading", "models", "operators", "plots", "plugins", "progress", "tokens", "zoo",
+        "loading", "models", "operators", "plots", "plugins", "progress", "studio", "tokens", "zoo",
     },
     "__init__": {"caching", "classify", "compression", "generation", "loading", "models", "operators"},
     "caching": {"models"},

@@ -25,6 +25,7 @@ from text import ROOT
 
 import cluster
 import compression
+import studio
 
 
 def render() -> dict[Path, str]:
@@ -48,6 +49,7 @@ def render() -> dict[Path, str]:
             performance.many_classes(),
             correction_speed(),
             performance.starting(),
+            studio.studio_load(),
         ],
     }
     written = {ROOT / "docs" / f"{name}.md": "\n\n".join(filter(None, parts)) + "\n" for name, parts in pages.items()}

@@ -2,11 +2,12 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -72,14 +73,47 @@ def generate(
     for start in range(0, len(wanted), together):
         chosen = wanted[start : start + together]
         numbers = range(first + start, first + start + len(chosen))
-        generators = [image_generator(sampling.seed, number) for number in numbers]
-        noise = torch.stack([torch.randn(denoiser.latent_shape, generator=generator) for generator in generators])
-        latents = sample(denoiser, noise, denoiser.conditions(chosen), sampling, generators, first=first + start)
-        parts.append(denoiser.decode(latents).cpu())
+        noise, generators = first_noise(denoiser, sampling.seed, numbers)
+        conditions = denoiser.conditions(chosen)
+        steps = denoise(denoiser, noise, conditions, sampling, generators, first=first + start)
+        parts.append(denoiser.decode(deque(steps, maxlen=1)[0].latents).cpu())
         check_finite(parts[-1], first + start, lambda: "when it was decoded")
         if progress is not None:
             progress(parts[-1])
     return torch.cat(parts)
+
+
+class Step(NamedTuple):
+    """Images as they form."""
+
+    number: int  # of the step, from 1
+    steps: int
+    images: Tensor  # (n, c, s, s) in [-1, 1]: what the model now expects to come out; after the last step the images
+
+
+@torch.no_grad()
+def watch(
+    denoiser: Denoiser | Any, classes: Iterable[str | int], sampling: Sampling | None = None, *, first: int = 0
+) -> Iterator[Step]:
+    """Generate one image for each class or prompt in one batch, and yield them after each step.
+
+    The last step has the images of `generate`.
+    """
+    denoiser, sampling = as_denoiser(denoiser), sampling or Sampling()
+    wanted = check_wanted(classes)
+    noise, generators = first_noise(denoiser, sampling.seed, range(first, first + len(wanted)))
+    for number, (steps, latents, clean) in enumerate(
+        denoise(denoiser, noise, denoiser.conditions(wanted), sampling, generators, first=first), 1
+    ):
+        images = denoiser.decode(latents if number == steps else clean).cpu()
+        check_finite(images, first, partial("when step {} was decoded".format, number))
+        yield Step(number, steps, images)
+
+
+def first_noise(denoiser: Denoiser, seed: int, numbers: Iterable[int]) -> tuple[Tensor, list[torch.Generator]]:
+    """The noise that images begin with, and the generators that go on from there: -> (n, C, H, W)."""
+    generators = [image_generator(seed, number) for number in numbers]
+    return torch.stack([torch.randn(denoiser.latent_shape, generator=each) for each in generators]), generators
 
 
 def usual_batch(denoiser: Denoiser) -> int:
@@ -97,16 +131,24 @@ def check_wanted(classes: Any) -> list[str | int]:
     return found
 
 
-def sample(
+class Denoised(NamedTuple):
+    """Latents after one of so many steps, and the clean ones that the model then expects: (B, C, H, W) each."""
+
+    steps: int
+    latents: Tensor
+    clean: Tensor
+
+
+def denoise(
     denoiser: Denoiser,
     noise: Tensor,
     condition: Condition,
     sampling: Sampling,
-    generators: list[torch.Generator] | None = None,
+    generators: list[torch.Generator],
     *,
-    first: int = 0,
-) -> Tensor:
-    """Denoise images numbered from `first`: (B, C, H, W) -> (B, C, H, W).
+    first: int,
+) -> Iterator[Denoised]:
+    """Denoise images numbered from `first`, and yield them after each step: (B, C, H, W).
 
     With guidance, the network's batch is [conditional, unconditional]. Schedulers that add noise draw it from each
     image's generator. What a stochastic operator draws depends on the seed, the image number and the step.
@@ -132,11 +174,12 @@ def sample(
         if guidance != 1:
             with_label, without = found.chunk(2)
             found = denoiser.guide(with_label, without, guidance)
+        clean = denoiser.schedule.clean_from(found, noisy, t.expand(len(noisy)))
         latents = scheduler.step(found, t, latents, **extra).prev_sample
         check_finite(
             latents, first, partial("at step {} of {}, t = {:g}".format, step + 1, len(scheduler.timesteps), t)
         )
-    return latents
+        yield Denoised(len(scheduler.timesteps), latents, clean)
 
 
 def check_finite(images: Tensor, first: int, when: Callable[[], str]) -> None:

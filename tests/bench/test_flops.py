@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from bigain import Compression, Where
-from bigain.bench.flops import RefusedError, count_flops, model_costs
-from bigain.models.architectures import build_meta, example_inputs
+from bigain.bench.flops import RefusedError, count_flops, group_flops, model_costs, trial_cost
+from bigain.loading import load_denoiser
+from bigain.models.architectures import build_meta, example_inputs, meta_copy
 from bigain.models.named import ARCHITECTURES, prompt_length
 from helpers.models import BACKBONES
 
@@ -153,3 +154,13 @@ def test_a_model_whose_latents_are_not_square():
     with torch.device("meta"):
         model = backbone.model(**(backbone.config | {"sample_size": (8, 16)}))
     assert count_flops(model) == count_flops(backbone.on_meta(), latent=(8, 16))
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_a_trial_costs_what_its_rows_and_what_they_share_cost(correct):
+    network = meta_copy(load_denoiser("fashion-unet").network)
+    compression = Compression("gated_merge(ratio=0.7)", groups="input", correct=correct)
+    found = trial_cost(network, compression, text_tokens=4)
+    for classes in (2, 5, 10):
+        assert found.of(classes) == group_flops(network, [compression], classes, text_tokens=4)
+    assert trial_cost(network, None, text_tokens=4).of(3) == 3 * count_flops(network, text_tokens=4)

@@ -177,6 +177,24 @@ def group_flops(
             return counted(model, inputs)
 
 
+class TrialCost(NamedTuple):
+    """FLOPs of a trial: those of each class, and those that its classes share, such as a correction's mean rows."""
+
+    each: int
+    shared: int = 0
+
+    def of(self, classes: int) -> int:
+        return self.each * classes + self.shared
+
+
+def trial_cost(model: nn.Module, compression: Compression | None, *, text_tokens: int | None = None) -> TrialCost:
+    """What a trial costs, for any number of classes, from two counts."""
+    if compression is None:
+        return TrialCost(count_flops(model, text_tokens=text_tokens))
+    two, four = (group_flops(model, [compression], rows, text_tokens=text_tokens) for rows in (2, 4))
+    return TrialCost((four - two) // 2, 2 * two - four)
+
+
 @torch.no_grad()
 def reused_flops(
     model: nn.Module, cache: Cache, *, latent: tuple[int, int] | None = None, text_tokens: int | None = None

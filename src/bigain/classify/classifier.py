@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bigain.checks import check_seed
 from bigain.classify.calibration import Calibration, calibrate
-from bigain.classify.decision import Decision, distances, paired_margin, probabilities, ranking
+from bigain.classify.decision import Decision, Standing, distances, paired_margin, probabilities, ranking
 from bigain.classify.engine import Active, Engine, Work, check_finite, first_batch, out_of_memory
 from bigain.classify.fitting import fit_timesteps
 from bigain.classify.images import to_tensor
@@ -102,7 +102,22 @@ class DiffusionClassifier:
         """
         return self._stream(readable(each_image(images), self.denoiser.image_spec, unreadable))
 
+    def watch(self, image: Any) -> Iterator[Standing]:
+        """Classify one image and yield what is known after each of its trials; the last is the decision."""
+        for active in self._trials(iter([(0, to_tensor(image, self.denoiser.image_spec))])):
+            state = active.so_far()
+            decision = self._decision(state)
+            gaps = self._gaps(decision.errors, decision.weights, decision.ranking)
+            alive = np.isin(np.arange(len(self.classes)), state.alive)
+            yield Standing(decision, gaps, alive, done=not active.wanted)
+
     def _stream(self, waiting: Iterator[tuple[int, Tensor]]) -> Iterator[tuple[int, Decision]]:
+        for active in self._trials(waiting):
+            if not active.wanted:
+                yield active.number, self._decision(active.state)
+
+    def _trials(self, waiting: Iterator[tuple[int, Tensor]]) -> Iterator[Active]:
+        """Yield an image each time that one of its trials is done; when it is decided, it wants no more."""
         for engine in self.engines:
             engine.prepare()
         work: list[Work] = []  # trials to run; those of images that have begun come first
@@ -119,8 +134,7 @@ class DiffusionClassifier:
                 check_finite(item, found, self.classes)
                 if item.image.answer(found):
                     begun += item.image.work()
-                    if not item.image.wanted:
-                        yield item.image.number, self._decision(item.image.state)
+                yield item.image
             work = begun + work
 
     def residuals(self, images: Iterable[Any]) -> Iterator[tuple[int, Tensor]]:

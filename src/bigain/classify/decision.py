@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,15 @@ class Decision:
     probabilities: np.ndarray = field(repr=False)  # (K,), see `probabilities`
     pruned: np.ndarray = field(repr=False)  # (K,) whether a class was dropped before the last round
     evaluations: int
+
+
+class Standing(NamedTuple):
+    """What is known of an image after one of its trials."""
+
+    decision: Decision  # as it would be without further trials
+    gaps: np.ndarray  # (K,) paired difference of each class to the leader, infinite where there is none
+    alive: np.ndarray  # (K,) whether a class is still in the race
+    done: bool
 
 
 def ranking(state: ClassifierState) -> np.ndarray:

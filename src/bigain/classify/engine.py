@@ -4,6 +4,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -48,6 +49,14 @@ class Active:
         self.state.add(self.wanted, np.stack(self.found, axis=1))
         self.wanted, self.found = next(self.rounds, []), []
         return True
+
+    def so_far(self) -> ClassifierState:
+        """What is known by now, also in the middle of a round."""
+        if not self.found:
+            return self.state
+        state = replace(self.state, trials=list(self.state.trials))
+        state.add(self.wanted[: len(self.found)], np.stack(self.found, axis=1))
+        return state
 
 
 class Work(NamedTuple):

@@ -7,6 +7,7 @@ Heavy imports are inside the commands, so that `--help` and completion are fast.
 from bigain.cli.main import app
 from bigain.cli import (  # noqa: F401 - they join the app; the order is that of --help
     demo,
+    studio,
     classify,
     fit,
     generate,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,11 +12,13 @@ from bigain.classify.images import to_tensor
 from bigain.compression import compress, sites
 from bigain.compression.attach import site_hooks
 from bigain.compression.attachment import SiteEvent
+from bigain.compression.status import Status
 from bigain.denoisers.base import Denoiser
 from bigain.models.family import family_of
 from bigain.models.site import Site, Where
 from bigain.plots.style import new_figure, styled
 from bigain.plots.tokens import VIEWS, draw_image, draw_plan, draw_score, legend
+from bigain.tokens.grid import Grid
 from bigain.tokens.scores import laplacian_l1
 
 if TYPE_CHECKING:
@@ -117,7 +119,16 @@ def noisy_pass(
     return lambda: denoiser.error(latents, condition, times, noise)
 
 
-def look(denoiser: Denoiser, text: str, site: Site, forward: Callable[[], Any], *, everywhere: bool) -> SiteEvent:
+class Look(NamedTuple):
+    """What was observed at one site in one forward pass, and what the pass cost at all compressed sites."""
+
+    grid: Grid
+    tokens: Tensor  # (B, N, C) that the plan is made from
+    plan: Any
+    status: Status
+
+
+def look(denoiser: Denoiser, text: str, site: Site, forward: Callable[[], Any], *, everywhere: bool) -> Look:
     """One forward pass with an operator, everywhere or at one site, as observed at that site."""
     events: list[SiteEvent] = []
 
@@ -128,7 +139,8 @@ def look(denoiser: Denoiser, text: str, site: Site, forward: Callable[[], Any], 
     where = None if everywhere else Where(only=lambda other: other.name == site.name, module=site.kind)
     with compress(denoiser, acting(text), where=where) as handle, handle.observed(observe):
         forward()
-    return events[0]
+        status = handle.status()
+    return Look(events[0].grid, events[0].tokens, events[0].plan, status)
 
 
 def named(image: Any) -> str:

@@ -96,6 +96,12 @@ class Schedule:
             return noisy + signal * output
         return output
 
+    def clean_from(self, prediction: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
+        """The image implied by predicted noise, or by the velocity of a flow, in float32: (B, ...) -> (B, ...)."""
+        prediction, noisy = prediction.float(), noisy.float()
+        signal, spread = self._at(t, noisy)
+        return noisy - spread * prediction if self.prediction_type == "flow" else (noisy - spread * prediction) / signal
+
     def _at(self, t: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         shape = (-1, *[1] * (like.ndim - 1))
         signal, spread = (level.to(like.device) for level in self.levels())

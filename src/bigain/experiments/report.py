@@ -77,16 +77,17 @@ def find_record(place: Path) -> Path:
     return path
 
 
-def read_report(place: Path, against: str | None = None, idle: bool = False) -> Report:
+def read_report(place: Path, against: str | None = None, idle: bool = False, errors: bool = True) -> Report:
     """The report of a run folder or record file.
 
     `against` is the name of a row to compare with, value by value, or the label of one setting; by default the
     uncompressed model. `idle=True` says that the machine was idle, for records without this information.
+    `errors=False` leaves the errors of single trials unread, which no table shows.
     """
     path = find_record(place)
     with closing(Store(path, read_only=True)) as store:
         meta, found = store.meta(), store.settings()
-        known = {label: read_setting(store, number) for number, label, _ in found}
+        known = {label: read_setting(store, number, errors) for number, label, _ in found}
     try:
         return make_report(meta, found, known, against, None if idle else why_no_speed(meta["sessions"]))
     except (KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError) as error:
@@ -155,12 +156,12 @@ class Found(NamedTuple):
     samples: Samples | None
 
 
-def read_setting(store: Store, number: int) -> Found:
+def read_setting(store: Store, number: int, errors: bool) -> Found:
     measures, generated = store.measures(number), store.generated(number)
     examples = [row.example for row in generated if row.example]
     samples = Samples.from_json(measures["samples"]) if measures.get("samples") else None
     note = broken(generated, samples)
-    return Found(store.decisions(number), measures, examples, note, None if note else samples)
+    return Found(store.decisions(number, errors), measures, examples, note, None if note else samples)
 
 
 def broken(generated: list[GeneratedRow], samples: Samples | None) -> str | None:

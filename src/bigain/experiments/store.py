@@ -185,17 +185,17 @@ class Store:
         rows = self.rows("select name, value from measures where setting = ?", setting)
         return {name: self.decoded(value, object, f"measures, {name}") for name, value in rows}
 
-    def decisions(self, setting: int) -> dict[str, DecisionRow]:
-        return {row.image: row for row in self.each_decision(setting)}
+    def decisions(self, setting: int, errors: bool = True) -> dict[str, DecisionRow]:
+        return {row.image: row for row in self.each_decision(setting, errors)}
 
-    def each_decision(self, setting: int) -> Iterator[DecisionRow]:
+    def each_decision(self, setting: int, errors: bool = True) -> Iterator[DecisionRow]:
         """The decisions in the order of their images' names, one by one: millions do not fit in memory."""
         query = (
-            "select image, truth, predicted, ranking, chances, evaluations, steps, errors, seconds "
+            "select image, truth, predicted, ranking, chances, evaluations, steps, iif(?, errors, null), seconds "
             "from decisions where setting = ? order by image"
         )
         try:
-            yield from (self._decision(*row) for row in self.base.execute(query, (setting,)))
+            yield from (self._decision(*row) for row in self.base.execute(query, (errors, setting)))
         except sqlite3.DatabaseError as error:
             raise damaged(self.path, error) from error
 

@@ -27,6 +27,7 @@ class View(NamedTuple):
     filled: np.ndarray  # number of a colour, or -1
     framed: np.ndarray
     greyed: np.ndarray
+    into: np.ndarray  # number of the token that stands for each; its own where none does
     words: str
     soft: bool = False  # by shares: colours show the largest, frames the places of the merged tokens
 
@@ -53,7 +54,8 @@ def view_groups(plan: Assignment, grid: Grid) -> View:
     framed = ~merged[group]
     if plan.keep is not None:
         framed[plan.keep[0].cpu()] = True
-    return view(grid, group, colour[group], framed, words=f"{grid.tokens} tokens to {len(size)}")
+    words = f"{grid.tokens} tokens to {len(size)}"
+    return view(grid, group, colour[group], framed, into=plan.target[0].cpu(), words=words)
 
 
 def view_shares(plan: SoftAssignment, grid: Grid) -> View:
@@ -68,8 +70,10 @@ def view_shares(plan: SoftAssignment, grid: Grid) -> View:
     cells[inside] = torch.arange(tiles).repeat_interleave(tokens)
     framed = torch.zeros(grid.tokens, dtype=torch.bool)
     framed[plan.keep[0].cpu()] = True
+    into = torch.arange(grid.tokens)
+    into[inside] = plan.keep[0].cpu()[strongest.flatten()]
     words = f"{grid.tokens} tokens to {plan.keep.shape[1]} by shares"
-    return view(grid, cells, filled, framed, words=words)._replace(soft=True)
+    return view(grid, cells, filled, framed, into=into, words=words)._replace(soft=True)
 
 
 def view_pool(plan: Pooled, grid: Grid) -> View:
@@ -81,7 +85,10 @@ def view_pool(plan: Pooled, grid: Grid) -> View:
     taken = torch.isin(tokens, nearest)
     words = f"{grid} keys to {plan.coarse}, alpha {alpha:.3g}"
     none = torch.zeros_like(taken)
-    return view(grid, shares.argmax(0), None, taken if alpha else none, ~taken if alpha == 1 else none, words)
+    cells = shares.argmax(0)
+    return view(
+        grid, cells, None, taken if alpha else none, ~taken if alpha == 1 else none, into=nearest[cells], words=words
+    )
 
 
 def keys_of(plan: Plan, values: Tensor) -> Tensor:
@@ -92,7 +99,7 @@ def keys_of(plan: Plan, values: Tensor) -> Tensor:
 
 def view_selection(plan: Selected, grid: Grid) -> View:
     taken = torch.isin(torch.arange(grid.tokens), plan.tokens[0].cpu())
-    return view(grid, taken, None, taken, ~taken, f"{grid.tokens} keys to {int(taken.sum())}")
+    return view(grid, taken, None, taken, ~taken, words=f"{grid.tokens} keys to {int(taken.sum())}")
 
 
 def view_nothing(plan: Identity, grid: Grid) -> View:
@@ -110,13 +117,21 @@ VIEWS: dict[type, Callable[[Any, Grid], View]] = {
 
 
 def view(
-    grid: Grid, cells: Tensor, filled: Tensor | None, framed: Tensor, greyed: Tensor | None = None, words: str = ""
+    grid: Grid,
+    cells: Tensor,
+    filled: Tensor | None,
+    framed: Tensor,
+    greyed: Tensor | None = None,
+    *,
+    into: Tensor | None = None,
+    words: str,
 ) -> View:
     """(N,) each -> (H, W)."""
     filled = torch.full((grid.tokens,), -1) if filled is None else filled
     greyed = torch.zeros_like(framed) if greyed is None else greyed
-    maps = [part.view(*grid).numpy() for part in (cells, filled, framed, greyed)]
-    return View(maps[0], maps[1], maps[2], maps[3], words)
+    into = torch.arange(grid.tokens) if into is None else into
+    maps = [part.view(*grid).numpy() for part in (cells, filled, framed, greyed, into)]
+    return View(maps[0], maps[1], maps[2], maps[3], maps[4], words)
 
 
 def draw_image(axes: "Axes", pixels: Tensor, grid: Grid, fade: float = 0.0) -> None:
@@ -132,16 +147,9 @@ def draw_score(figure: "Figure", axes: "Axes", score: Tensor, grid: Grid) -> Non
 
 def draw_plan(axes: "Axes", pixels: Tensor, grid: Grid, seen: View, name: str) -> None:
     from matplotlib.collections import LineCollection, PolyCollection
-    from matplotlib.colors import hsv_to_rgb
 
     draw_image(axes, pixels, grid, fade=0.5)
-    number = seen.filled[..., None]
-    # hues a golden section apart, so that groups with near numbers differ most; two shades tell more of them apart
-    hue, shade = (number * 0.618034) % 1.0, np.where(number % 2, 0.95, 0.7)
-    colour = hsv_to_rgb(np.concatenate([hue, np.full_like(hue, 0.65), shade], -1))
-    fill = np.concatenate([colour, np.where(number < 0, 0.0, 0.65)], -1)
-    fill[seen.greyed] = (0.3, 0.3, 0.3, 0.75)
-    axes.imshow(fill, extent=(0, grid.width, grid.height, 0), interpolation="nearest")
+    axes.imshow(fills(seen), extent=(0, grid.width, grid.height, 0), interpolation="nearest")
     wide = min(1.0, 16 / max(grid))  # lines of a fine grid are thin
     axes.add_collection(LineCollection(borders(seen.cells), colors="white", linewidths=wide))
     rows, columns = np.nonzero(seen.framed)
@@ -149,6 +157,23 @@ def draw_plan(axes: "Axes", pixels: Tensor, grid: Grid, seen: View, name: str) -
     squares = np.stack([columns, rows], -1)[:, None] + corners
     axes.add_collection(PolyCollection(squares, facecolors="none", edgecolors="black", linewidths=wide))
     axes.set_title(f"{textwrap.fill(name, 34)}\n{seen.words}")
+
+
+def fills(seen: View) -> np.ndarray:
+    """The colour that lies over each token: -> (H, W, 4) in [0, 1]."""
+    number = seen.filled
+    # hues a golden section apart, so that groups with near numbers differ most; two shades tell more of them apart
+    hue, shade = (number * 0.618034) % 1.0, np.where(number % 2, 0.95, 0.7)
+    colour = np.stack([channel(hue, 0.65, shade, offset) for offset in (5, 3, 1)], -1)
+    fill = np.concatenate([colour, np.where(number < 0, 0.0, 0.65)[..., None]], -1)
+    fill[seen.greyed] = (0.3, 0.3, 0.3, 0.75)
+    return fill
+
+
+def channel(hue: np.ndarray, saturation: float, value: np.ndarray, offset: int) -> np.ndarray:
+    """One of red (offset 5), green (3) and blue (1) of colours in HSV, all in [0, 1]."""
+    place = (offset + 6 * hue) % 6
+    return value * (1 - saturation * np.clip(np.minimum(place, 4 - place), 0, 1))
 
 
 def borders(cells: np.ndarray) -> list[Any]:
