@@ -7,7 +7,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from bigain.escape import html as escape
-from bigain.experiments.runner import png
+from bigain.experiments.compute import png
 
 
 def data_uri(picture: Image.Image) -> str:
