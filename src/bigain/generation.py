@@ -121,7 +121,7 @@ def sample(
         noisy = scaled(latents, t)
         keys = [hashed("generate", sampling.seed, first + i, step) for i in range(len(noise))]
         drawn = torch.tensor(keys, device=denoiser.device)
-        with same_input(RowGroups(rows.repeat(halves), len(noisy), keys=drawn, members=members)):
+        with same_input(RowGroups(rows.repeat(halves), len(noisy), keys=drawn, members=members, guidance=True)):
             found = denoiser.prediction(noisy.repeat(halves, 1, 1, 1), t.expand(halves * len(noisy)), both)
         if guidance != 1:
             with_label, without = found.chunk(2)

@@ -19,6 +19,7 @@ from bigain.compression.status import SiteStatus, Status, site_status
 from bigain.models.family import family_of, find_model
 from bigain.models.probe import LOCK, Probe, probe_of
 from bigain.models.site import Site, choose
+from bigain.models.windows import Window, overlap
 from bigain.operators.base import Nothing, Operator, spec
 
 __all__ = ["Compression", "Handle", "compress", "restore", "sites"]
@@ -86,7 +87,7 @@ class Handle:
         rows: list[SiteStatus] = []
         for hook in self._hooks:
             site = replace(hook.site, module=self._model.get_submodule(hook.site.name))
-            rows.append(site_status(site, self.operator, hook.trace))
+            rows.append(site_status(site, self.operator, hook.traces.get(self._attachment.key)))
         return Status(rows)
 
     def __repr__(self) -> str:
@@ -102,10 +103,11 @@ def compress(
     reuse: Literal["stage"] | None = None,
     groups: Groups = None,
     correct: bool = False,
+    when: Window | None = None,
 ) -> Handle:
     """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator.
 
-    `operator` is an instance, a string such as "gated_merge(ratio=0.7)", or "none". A `Compression` holds all five
+    `operator` is an instance, a string such as "gated_merge(ratio=0.7)", or "none". A `Compression` holds all
     arguments and may be passed instead.
 
     `where` chooses the sites: a `Where`, a string such as "part='down'", or a function that filters self-attentions
@@ -119,12 +121,17 @@ def compress(
     trial in `DiffusionClassifier`, the two halves of guidance in `bigain.generate`. Other callers declare such rows
     with `models.rows.same_input`; undeclared rows do not share.
 
+    "classes" is "input" for the classes of a trial alone; in generation each row has its own plan.
+
+    `when=(500, 999)` lets the operator act in these timesteps only, both included, in a batch of several timesteps on
+    the rows that are in it. Other operators may act on the same sites at other timesteps.
+
     `correct=True` removes the error that compression makes on the mean row of a group from all of its rows. A
     classifier then keeps nearly all of its decisions, at the cost of one dense and one compressed row per group.
     """
     model = find_model(model_or_pipeline)
     family = family_of(model)
-    compression = as_compression(operator, where, reuse, groups, correct)
+    compression = as_compression(operator, where, reuse, groups, correct, when)
     chosen = sites(model, compression.where)
     if isinstance(compression.operator, Nothing):  # a handle like any other, of a probe that is put on no model
         attachment = Attachment(compression, Probe(model, family), "")
@@ -133,7 +140,7 @@ def compress(
     check_kinds(compression.operator, chosen)
     check_keys(compression.operator, chosen)
     with LOCK:
-        check_free(model, chosen)
+        check_free(model, chosen, compression.when)
         known = probe_of(model)
         probe = known or Probe(model, family)
         keys = {attachment.key for hook in all_site_hooks(model) for attachment in hook.attachments}
@@ -144,7 +151,9 @@ def compress(
             probe.attach(model, everywhere)
         probe.attached_in.add(threading.get_ident())
         probe.counting = probe.counting or compression.operator.stochastic
-        probe.shares_inputs = probe.shares_inputs or compression.groups == "input"
+        probe.shares_inputs = probe.shares_inputs or compression.groups in ("input", "classes")
+        others = {key: window for key, window in probe.windows.items() if key != attachment.key}
+        probe.windows = others | ({attachment.key: compression.when} if compression.when else {})
         probe.reads_text = probe.reads_text or (compression.correct and any(site.kind == "cross" for site in chosen))
         attachment.switch(on=True)
     forget_compiled()
@@ -152,11 +161,11 @@ def compress(
 
 
 def as_compression(
-    operator: Operator | Compression | str, where: Sites, reuse: Any, groups: Any, correct: Any
+    operator: Operator | Compression | str, where: Sites, reuse: Any, groups: Any, correct: Any, when: Any = None
 ) -> Compression:
     if not isinstance(operator, Compression):
-        return Compression(operator, where, reuse, groups, correct)
-    options = {"where": where, "reuse": reuse, "groups": groups, "correct": correct or None}
+        return Compression(operator, where, reuse, groups, correct, when)
+    options = {"where": where, "reuse": reuse, "groups": groups, "correct": correct or None, "when": when}
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise TypeError(
@@ -196,8 +205,13 @@ def check_keys(operator: Operator, chosen: list[Site]) -> None:
             check_projections(site.name, site.module)
 
 
-def check_free(model: nn.Module, chosen: list[Site]) -> None:
-    taken = {hook.site.name: spec(hook.attachment.operator) for hook in all_site_hooks(model) if hook.attachment}
+def check_free(model: nn.Module, chosen: list[Site], when: Window | None) -> None:
+    taken = {
+        hook.site.name: f"{spec(one.operator)}{f', when={one.when}' if one.when else ''}"
+        for hook in all_site_hooks(model)
+        for one in hook.attachments
+        if not one.removed and overlap(one.when, when)
+    }
     clash = [f"  {site.name}: {taken[site.name]}" for site in chosen if site.name in taken]
     if clash:
         raise ValueError(
