@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bigain.classify.classifier import DiffusionClassifier
-    from bigain.compression import Compression, Handle, compress, restore, sites
+    from bigain.compression import Compression, Handle, Setting, compress, restore, sites
     from bigain.generation import Sampling, generate
     from bigain.loading import load
     from bigain.models import Site, Where
@@ -34,6 +34,7 @@ __all__ = [
     "KVDownsample",
     "KVSelect",
     "Sampling",
+    "Setting",
     "SiTo",
     "Site",
     "TimestepProfile",
@@ -54,6 +55,7 @@ PLACES = {
     "DiffusionClassifier": "bigain.classify.classifier",
     "Handle": "bigain.compression",
     "Sampling": "bigain.generation",
+    "Setting": "bigain.compression",
     "Site": "bigain.models",
     "TimestepProfile": "bigain.profile",
     "Where": "bigain.models",

@@ -1,7 +1,8 @@
 """What one call of `compress` does at its sites: an operator, its options, and the plans it makes."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -61,6 +62,15 @@ class Attachment:
         """Takes effect for passes that begin later; once removed, another attachment may have its key."""
         if not self.removed:
             self.probe.switch(self.key, on)
+
+    @contextmanager
+    def observed(self, observer: Observer) -> Iterator[None]:
+        """Inside the `with` block, call `observer` at each step of each site."""
+        before, self.observers = self.observers, (*self.observers, observer)
+        try:
+            yield
+        finally:
+            self.observers = before
 
     @torch.no_grad()
     def plan(self, hook: Any, block: BlockCall, x: Tensor, dense: Tensor | None = None) -> tuple[Plan, bool]:
