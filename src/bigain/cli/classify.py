@@ -20,6 +20,7 @@ from bigain.cli.options import (
     Reuse,
     Seed,
     Threads,
+    When,
     Where,
     json_of,
     names_of,
@@ -46,6 +47,7 @@ def classify(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
+    when: When = None,
     correct: Correct = None,
     policy: Annotated[
         str,
@@ -119,7 +121,7 @@ def classify(
     from bigain.commands.request import ClassifyRequest, CompressionOptions
     from bigain.data.images import find_images
 
-    compression = CompressionOptions(operator, where, reuse, groups, correct)
+    compression = CompressionOptions(operator, where, reuse, groups, correct, when)
     decision = (policy, timesteps, seed, device, final_operator, image_size)
     request = ClassifyRequest(model, classes, prompts, compression, *decision)
     output = Output(file, resume, as_json, top)

@@ -19,6 +19,7 @@ from bigain.cli.options import (
     Reuse,
     Seed,
     Threads,
+    When,
     Where,
     json_of,
 )
@@ -44,6 +45,7 @@ def generate(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
+    when: When = None,
     num_inference_steps: Annotated[
         int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)
     ] = 50,
@@ -81,7 +83,7 @@ def generate(
     """
     from bigain.commands.request import CompressionOptions, GenerateRequest
 
-    compression = CompressionOptions(operator, where, reuse, groups)
+    compression = CompressionOptions(operator, where, reuse, groups, when=when)
     request = GenerateRequest(model, tuple(prompt or ()), classes, prompts_file, count, compression, device, image_size)
     request.check()
     from bigain.commands.generate import generate_all

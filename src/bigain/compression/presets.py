@@ -58,6 +58,14 @@ def is_setting(operator: object) -> bool:
     return operator.endswith(".json") or "/" in operator or (Path(operator) / FILE).is_file()
 
 
+def parts_of(operator: Any, model: nn.Module) -> tuple[Compression, ...]:
+    """The operators of a preset, a setting or a single compression for a model."""
+    found = resolve(operator, model)
+    if isinstance(found, Setting):
+        return found.parts
+    return (found if isinstance(found, Compression) else Compression(found),)
+
+
 def resolve(operator: Any, model: nn.Module) -> "Operator | Compression | Setting | str":
     """A preset or the name of a setting as the setting, checked against the model; everything else as it is."""
     if is_preset(operator):

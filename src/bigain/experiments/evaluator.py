@@ -3,20 +3,22 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from bigain.bench.flops import count_flops, group_flops
+from bigain.bench.flops import count_flops, group_flops, mean_flops
+from bigain.bench.trajectory import Size, acting, alone
 from bigain.classify.images import to_tensors
 from bigain.experiments.experiment import Setting
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run, attached
 from bigain.experiments.samples import Samples, Spectra
 from bigain.experiments.subjects import real_data, whole_data
+from bigain.generation import sampling_timesteps
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
 from bigain.metrics.intervals import bootstrap_mean, wilson
@@ -28,13 +30,6 @@ from bigain.zoo.catalog import folder_of
 from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 
 FEW = 100
-
-
-class Size(TypedDict, total=False):
-    """The size of a forward pass."""
-
-    latent: tuple[int, int]
-    text_tokens: int
 
 
 class Evaluator:
@@ -53,7 +48,7 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            for name, value in setting_cost(self.network, setting, **self.size).items():
+            for name, value in setting_cost(self.network, setting, self.timesteps(setting), **self.size).items():
                 self.run.store.add_measure(number, name, value)
         if "classify" in setting.tasks and "decision_flops" not in known:
             self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
@@ -68,12 +63,24 @@ class Evaluator:
         denoiser = self.run.denoiser
         return {"latent": denoiser.latent_shape[1:], "text_tokens": denoiser.text_tokens}
 
+    def timesteps(self, setting: Setting) -> list[float] | None:
+        """Those of the sampler where a setting generates; None for all."""
+        wanted = self.run.experiment.generate
+        if wanted is None or "generate" not in setting.tasks:
+            return None
+        sampling = wanted.sampling(self.run.experiment.seed, setting.num_inference_steps)
+        return sampling_timesteps(self.run.denoiser, sampling)
+
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
         rows = list(self.run.store.decisions(self.run.ids[setting.label]).values())
-        trials = Counter(k for row in rows if row.errors is not None for k in (~np.isnan(row.errors)).sum(0).tolist())
-        cost = {k: group_flops(self.network, setting.attach, k, **self.size) for k in trials}
-        return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
+        trials = Counter(
+            (acting(setting.attach, t), int(alive))
+            for row in rows if row.errors is not None
+            for t, alive in zip(row.timesteps, (~np.isnan(row.errors)).sum(0), strict=True)
+        )  # fmt: skip
+        spent = sum(count * group_flops(self.network, *trial, **self.size) for trial, count in trials.items())
+        return spent / max(1, len(rows))
 
     def difference_error(self, setting: Setting) -> float | None:
         """Relative error of the differences between classes against the uncompressed model, on trials that both ran."""
@@ -172,12 +179,19 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
     return found - found.mean(1, keepdims=True)
 
 
-def setting_cost(network: nn.Module, setting: Setting, **size: Unpack[Size]) -> dict[str, Any]:
-    """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates."""
-    alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
-    with attached(network, alone) as handles:
-        flops = count_flops(network, **size)
-        rows = [row for handle in handles for row in handle.status() if row.ran]
+def setting_cost(
+    network: nn.Module, setting: Setting, timesteps: list[float] | None = None, **size: Unpack[Size]
+) -> dict[str, Any]:
+    """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates.
+
+    Where operators act in some timesteps only, FLOPs are the mean over the timesteps of a trajectory.
+    """
+    rows = []
+    for part in alone(setting.attach):  # one by one: they may act on the same sites at other timesteps
+        with attached(network, replace(setting, attach=(replace(part, when=None),))) as handles:
+            count_flops(network, **size)
+            rows += [row for handle in handles for row in handle.status() if row.ran]
+    flops = round(mean_flops(network, setting.attach, timesteps, **size))
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
 
 

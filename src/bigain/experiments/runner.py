@@ -216,6 +216,8 @@ def check_images(images: Tensor, first: int) -> None:
 def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: int) -> None:
     """Try everything that is used later, so that mistakes show before any work is done or recorded."""
     for setting in experiment.settings:
+        for document in setting.shapes:
+            document.check(denoiser.network)
         with attached(denoiser.network, setting):
             pass
     for setting in experiment.settings:
