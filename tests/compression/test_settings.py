@@ -31,7 +31,10 @@ def unet() -> Any:
 
 @pytest.fixture
 def setting(unet: Any) -> Setting:
-    measured = {"flops": {"saved": 0.31}, "classify": {"agreement": {"value": 0.98, "low": 0.95, "high": 0.99, "n": 64}}}
+    measured = {
+        "flops": {"saved": 0.31},
+        "classify": {"agreement": {"value": 0.98, "low": 0.95, "high": 0.99, "n": 64}},
+    }
     return Setting(PARTS, model_shape(unet), "tuned", "fast", measured)
 
 
