@@ -29,16 +29,19 @@ ARROWS = {
         "pictures", "plugins", "progress", "tokens", "zoo", "bench",
     },
     "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
-    "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},
+    "tuning": {
+        "bench", "classify", "compression", "denoisers", "generation", "metrics", "models", "operators",
+    },
+    "plots": {"experiments", "bench", "metrics", "pictures", "tokens", "tuning"},
     "commands": {
         "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics", "models",
-        "operators", "pictures", "plots", "progress", "tokens", "zoo",
+        "operators", "pictures", "plots", "progress", "tokens", "tuning", "zoo",
     },
     "cli": {
         "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",
-        "operators", "plots", "plugins", "progress", "tokens", "zoo",
+        "operators", "plots", "plugins", "progress", "tokens", "tuning", "zoo",
     },
-    "__init__": {"operators", "models", "classify", "compression", "generation", "loading"},
+    "__init__": {"operators", "models", "classify", "compression", "generation", "loading", "tuning"},
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         spec,
     )
     from bigain.profile import TimestepProfile
+    from bigain.tuning.tune import tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "restore",
     "sites",
     "spec",
+    "tune",
 ]
 
 PLACES = {
@@ -64,6 +66,7 @@ PLACES = {
     "load": "bigain.loading",
     "restore": "bigain.compression",
     "sites": "bigain.compression",
+    "tune": "bigain.tuning.tune",
 }
 
 

@@ -9,6 +9,7 @@ from bigain.cli import (  # noqa: F401 - they join the app; the order is that of
     demo,
     classify,
     fit,
+    tune,
     generate,
     show,
     flops,

@@ -93,11 +93,16 @@ class ClassifyRequest:
     final_operator: str | None = None
     image_size: int | None = None
 
+    def check_words(self) -> None:
+        """Raise for a model, prompts or classes that cannot be."""
+        locate(self.model)
+        check_template(self.prompts)
+        given_names(self.classes)
+
     def check(self) -> None:
         """Raise for words that cannot be meant."""
-        kind = kind_of(locate(self.model))
-        check_template(self.prompts)
-        own_classes(kind, given_names(self.classes))
+        self.check_words()
+        own_classes(kind_of(locate(self.model)), given_names(self.classes))
         self.compression.check()
         self.final.check()
         from bigain.classify.policies import Cascade

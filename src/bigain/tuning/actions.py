@@ -1,7 +1,7 @@
 """What may be done at a site, and choices for all sites as operators of `compress`."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bigain.compression.setting import Compression
@@ -9,18 +9,18 @@ from bigain.models.site import Site, Where
 from bigain.models.windows import Window
 from bigain.operators.base import parse
 
-# for self-attention; where queries must become fewer, those that do that
+# in the order in which they are measured: where time is short, some of them at all sites
 OPERATORS = (
-    "kv_downsample(factor=2)",
-    "kv_downsample(factor=4)",
-    "gated_merge(ratio=0.3)",
     "gated_merge(ratio=0.5)",
     "gated_merge(ratio=0.7)",
-    "gated_merge(ratio=0.9, window=4)",
-    "tome(ratio=0.3)",
+    "kv_downsample(factor=2)",
     "tome(ratio=0.5)",
+    "gated_merge(ratio=0.3)",
     "tome(ratio=0.7)",
+    "kv_downsample(factor=4)",
+    "tome(ratio=0.3)",
     "block_merge(ratio=0.5)",
+    "gated_merge(ratio=0.9, window=4)",
 )
 
 
@@ -40,14 +40,10 @@ class Action(NamedTuple):
 Chosen = Mapping[tuple[str, int], Action]  # by site and band; sites without an action are not there
 
 
-def acts_on(operator: str, site: Site) -> bool:
-    """Whether an operator makes sense at a site: key-value operators leave the queries as they are."""
-    return site.kind == "self" or parse(operator).reduces_queries
-
-
-def actions_at(site: Site, operators: Iterable[str], corrections: Sequence[bool]) -> list[Action]:
-    """All actions at a site."""
-    return [Action(site.name, text, correct) for text in operators if acts_on(text, site) for correct in corrections]
+def actions_at(site: Site, operator: str, correct: bool) -> list[Action]:
+    """The action of an operator at a site, if it makes sense there: key-value operators leave queries as they are."""
+    able = site.kind == "self" or parse(operator).reduces_queries
+    return [Action(site.name, operator, correct)] if able else []
 
 
 def even_bands(count: int, last: int) -> tuple[Window, ...]:

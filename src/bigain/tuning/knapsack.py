@@ -55,12 +55,14 @@ def one_a_place(items: Sequence[Item]) -> tuple[Any, np.ndarray]:
 def solved(objective: np.ndarray, constraints: list[Any], free: int = 0) -> list[int] | None:
     """Numbers of the variables that are 1; the last `free` ones are not whole and not reported."""
     count = len(objective) - free
-    scale = float(np.abs(objective[:count]).max(initial=0)) or 1.0
+    above = np.abs(objective[objective != 0])
+    scale = float(np.median(above)) if len(above) else 1.0
     found = milp(
         objective / scale,
         constraints=constraints,
         integrality=np.append(np.ones(count), np.zeros(free)),
         bounds=(0, 1),
-        options={"time_limit": SECONDS, "mip_rel_gap": 1e-4},
+        # without presolve: what comes back from it may be cut down, which the solver prints
+        options={"time_limit": SECONDS, "mip_rel_gap": 1e-4, "presolve": False},
     )
     return None if found.x is None else [int(i) for i in np.flatnonzero(found.x[:count] > 0.5)]

@@ -123,9 +123,15 @@ class Searching(NamedTuple):
 def measure_map(
     work: Searching, sites: Sequence[Site], operators: Sequence[str], corrections: Sequence[bool], share: float
 ) -> Map:
-    """Each action alone, those at the most costly sites first, until this share of the time has passed."""
+    """Each action alone, one operator at all sites after the other, until this share of the time has passed."""
     order = sorted(sites, key=lambda site: -site_flops(site, site.tokens, site.tokens))
-    actions = [(site, action) for site in order for action in actions_at(site, operators, corrections)]
+    actions = [
+        (site, action)
+        for operator in operators
+        for correct in corrections
+        for site in order
+        for action in actions_at(site, operator, correct)
+    ]
     rows: list[Measured] = []
     for number, (site, action) in enumerate(actions):
         if rows and work.clock.past(share) and action.key not in work.checkpoint.known:

@@ -43,7 +43,7 @@ class Effort:
     num_inference_steps: int = 20
     bands: int = 3
     operators: tuple[str, ...] = OPERATORS
-    corrections: tuple[bool, ...] = (False, True)
+    corrections: tuple[bool, ...] = (True, False)
     uniforms: int = 2  # of the best uniform operators that are verified
 
     def __post_init__(self) -> None:
