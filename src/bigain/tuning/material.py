@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from bigain.classify.images import to_tensor
-from bigain.classify.inputs import check_labels
 from bigain.denoisers.base import Denoiser
 from bigain.generation import Sampling, generate
+from bigain.registry import miss
 
 SHOWN = 10  # classes at most that are told apart
 # for models that take any text
@@ -119,6 +119,16 @@ def own_images(
     return list(generate(denoiser, subjects, sampling, first=OWN, progress=progress))
 
 
+def class_numbers(labels: Sequence[Any], count: int, classes: Sequence[str | int]) -> list[int]:
+    """The numbers of the classes that labels name."""
+    if len(labels) != count:
+        raise ValueError(f"labels must have one element per image, got {len(labels)} for {count} images")
+    unknown = [label for label in labels if label not in classes]
+    if unknown:
+        raise ValueError(miss("class", unknown[0], [str(name) for name in classes]))
+    return [list(classes).index(label) for label in labels]
+
+
 def given_images(
     denoiser: Denoiser, given: Material, classes: Sequence[str | int], sizes: Sizes
 ) -> tuple[list[Tensor], list[int] | None, str]:
@@ -126,7 +136,7 @@ def given_images(
     images = list(given.images or ())
     if len(images) < LEAST:
         raise ValueError(f"images must be {LEAST} or more, of which most are for verification; got {len(images)}")
-    labels = None if given.labels is None else check_labels(list(classes), len(images), given.labels).tolist()
+    labels = None if given.labels is None else class_numbers(list(given.labels), len(images), classes)
     # in an order of its own, so that folders sorted by class are mixed
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0)).tolist()
     chosen = order[: sizes.images + sizes.held_out]
