@@ -63,10 +63,16 @@ def site_status(site: Site, operator: Operator, trace: Any) -> SiteStatus:
     return SiteStatus(site.name, trace.grid, trace.tokens, trace.queries, trace.keys, before, after, ran=True)
 
 
+PLANS: dict[tuple[type[Operator], str, Grid, int], int] = {}  # FLOPs that were counted before
+
+
 def plan_flops(operator: Operator, grid: Grid, width: int) -> int:
     """FLOPs of making a plan for one sample, counted on the meta device."""
-    meta = torch.device("meta")
-    call = Call(grid, torch.zeros(1, device=meta), torch.zeros(1, dtype=torch.int64, device=meta))
-    with FlopCounterMode(display=False) as counter:
-        operator.plan(torch.empty((1, grid.tokens, width), device=meta), call)
-    return int(counter.get_total_flops())
+    key = (type(operator), repr(operator), grid, width)
+    if key not in PLANS:
+        meta = torch.device("meta")
+        call = Call(grid, torch.zeros(1, device=meta), torch.zeros(1, dtype=torch.int64, device=meta))
+        with FlopCounterMode(display=False) as counter:
+            operator.plan(torch.empty((1, grid.tokens, width), device=meta), call)
+        PLANS[key] = int(counter.get_total_flops())
+    return PLANS[key]
