@@ -15,6 +15,7 @@ import performance
 import policies
 import smaller
 import supported
+import tuned
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
@@ -51,7 +52,8 @@ def render() -> dict[Path, str]:
             "presets": policies.presets(),
             "results": overview.headline(),
         },
-        ROOT / "docs" / "compress.md": {"supported": supported.whole()},
+        ROOT / "docs" / "compress.md": {"supported": supported.whole(), "operator-presets": tuned.presets()},
+        ROOT / "docs" / "tune.md": {"tuned": tuned.tuned()},
         ROOT / "docs" / "models.md": {"models": listed()},
         ROOT / "docs" / "correction.md": {"correction": correction.correction(), "steps": correction.steps()},
     }

@@ -74,7 +74,7 @@ def test_a_setting_goes_to_the_hub_and_back(
         assert Setting.from_pretrained("me/tuned") == setting
         with bigain.compress(unet, "me/tuned") as handle:
             assert handle.compressions == PARTS
-        with pytest.raises(FileNotFoundError, match="no folder me/other, and cannot download setting.json"):
+        with pytest.raises(FileNotFoundError, match=r"no folder me/other, and cannot download setting\.json"):
             Setting.from_pretrained("me/other")
 
 
@@ -94,7 +94,7 @@ def test_all_operators_of_a_setting_act(setting: Setting, unet: Any, tmp_path: P
         assert "3 operators" not in repr(handle)
         with handle.paused():
             assert torch.equal(run(SD, unet, batch=4), dense)
-        with pytest.raises(AttributeError, match="this setting has 3 operators; see handle.compressions"):
+        with pytest.raises(AttributeError, match=r"this setting has 3 operators; see handle\.compressions"):
             _ = handle.compression
     assert traces(unet) == before
 

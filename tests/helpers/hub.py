@@ -15,7 +15,7 @@ class Hub(BaseHTTPRequestHandler):
 
     repositories: dict[str, dict[str, bytes]]
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = self.path.split("?")[0].strip("/").split("/")
         if self.path == "/api/repos/create":
@@ -36,7 +36,7 @@ class Hub(BaseHTTPRequestHandler):
         address = f"http://{self.headers['Host']}/{name}/commit/{'0' * 40}"
         return self.answer({"commitUrl": address, "commitOid": "0" * 40})
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         if self.path.startswith("/api/whoami"):
             return self.answer({"name": "me"})
         owner, name, *_, path = self.path.split("?")[0].strip("/").split("/")
