@@ -19,29 +19,30 @@ ARROWS = {
     "denoisers": {"models"},
     "data": set(),
     "compression": {"models", "operators", "tokens"},
+    "caching": {"models"},
     "tomesd": {"operators", "models", "compression"},
     "classify": {"models", "denoisers", "pictures"},  # not compression
     "generation": {"models", "denoisers"},
     "zoo": {"denoisers", "classify", "data", "generation", "metrics", "pictures", "progress"},
     "loading": {"denoisers", "zoo"},
     "experiments": {
-        "classify", "compression", "data", "denoisers", "generation", "loading", "metrics", "models", "operators",
-        "pictures", "plugins", "progress", "tokens", "zoo", "bench",
+        "caching", "classify", "compression", "data", "denoisers", "generation", "loading", "metrics", "models",
+        "operators", "pictures", "plugins", "progress", "tokens", "zoo", "bench",
     },
-    "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
+    "bench": {"caching", "classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "tuning": {
         "bench", "classify", "compression", "denoisers", "generation", "metrics", "models", "operators",
     },
     "plots": {"experiments", "bench", "metrics", "pictures", "tokens", "tuning"},
     "commands": {
-        "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics", "models",
-        "operators", "pictures", "plots", "progress", "tokens", "tuning", "zoo",
+        "caching", "classify", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics",
+        "models", "operators", "pictures", "plots", "progress", "tokens", "tuning", "zoo",
     },
     "cli": {
-        "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",
-        "operators", "plots", "plugins", "progress", "tokens", "tuning", "zoo",
+        "bench", "caching", "classify", "commands", "compression", "data", "experiments", "generation", "loading",
+        "models", "operators", "plots", "plugins", "progress", "tokens", "tuning", "zoo",
     },
-    "__init__": {"operators", "models", "classify", "compression", "generation", "loading", "tuning"},
+    "__init__": {"caching", "operators", "models", "classify", "compression", "generation", "loading", "tuning"},
 }  # fmt: skip
 
 

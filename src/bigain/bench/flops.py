@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from bigain.bench.trajectory import Parts, Size, acting, alone, usual_timesteps
+from bigain.caching import Cache, skipping
 from bigain.classify.policies import Exhaustive, Stages, as_policy
 from bigain.classify.state import ClassifierState
 from bigain.classify.trials import TimestepSampler
@@ -32,6 +33,7 @@ MAIN = (
     Compression("gated_merge(ratio=0.7)"),
     Compression("gated_merge(ratio=0.7)", reuse="stage"),
     Compression("block_merge(ratio=0.7)"),
+    Compression("toma(ratio=0.7)"),
     Compression("sito(ratio=0.7)"),
     Compression("todo(factor=2)"),
     Compression("kv_downsample(factor=2)"),
@@ -196,6 +198,17 @@ def mean_flops(
     return sum(count * group_flops(network, one, classes or 1, **size) for one, count in counts.items()) / (
         len(steps) * (classes or 1)
     )
+
+
+@torch.no_grad()
+def reused_flops(
+    model: nn.Module, cache: Cache, *, latent: tuple[int, int] | None = None, text_tokens: int | None = None
+) -> int:
+    """FLOPs of a forward pass of one sample that reuses outputs of an earlier step."""
+    inputs = example_inputs(model, latent, text_tokens=text_tokens)
+    with skipping(model, cache):
+        counted(model, inputs)
+        return counted(model, inputs)
 
 
 @contextmanager

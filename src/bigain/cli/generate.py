@@ -10,6 +10,7 @@ from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import (
     OUTPUT,
     SAMPLING,
+    Cache,
     Classes,
     Device,
     Groups,
@@ -46,6 +47,7 @@ def generate(
     reuse: Reuse = None,
     groups: Groups = None,
     when: When = None,
+    cache: Cache = None,
     num_inference_steps: Annotated[
         int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)
     ] = 50,
@@ -84,7 +86,8 @@ def generate(
     from bigain.commands.request import CompressionOptions, GenerateRequest
 
     compression = CompressionOptions(operator, where, reuse, groups, when=when)
-    request = GenerateRequest(model, tuple(prompt or ()), classes, prompts_file, count, compression, device, image_size)
+    named = (tuple(prompt or ()), classes, prompts_file)
+    request = GenerateRequest(model, *named, count, compression, device, image_size, cache)
     request.check()
     from bigain.commands.generate import generate_all
     from bigain.generation import Sampling

@@ -10,15 +10,16 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from bigain.bench.flops import count_flops, group_flops, mean_flops
+from bigain.bench.flops import count_flops, group_flops, mean_flops, reused_flops
 from bigain.bench.trajectory import Size, acting, alone
+from bigain.caching import Cache, cache
 from bigain.classify.images import to_tensors
 from bigain.experiments.experiment import Setting
 from bigain.experiments.rows import DecisionRow
-from bigain.experiments.runner import Run, attached
+from bigain.experiments.runner import GENERATED_AT_ONCE, Run, attached
 from bigain.experiments.samples import Samples, Spectra
-from bigain.experiments.subjects import real_data, whole_data
-from bigain.generation import sampling_timesteps
+from bigain.experiments.subjects import real_data, subjects, whole_data
+from bigain.generation import generate, sampling_timesteps
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
 from bigain.metrics.intervals import bootstrap_mean, wilson
@@ -48,7 +49,10 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            for name, value in setting_cost(self.network, setting, self.timesteps(setting), **self.size).items():
+            cost = setting_cost(self.network, setting, self.timesteps(setting), **self.size)
+            if setting.cache is not None:
+                cost["flops"] = self.cached_flops(setting, setting.cache, cost["flops"])
+            for name, value in cost.items():
                 self.run.store.add_measure(number, name, value)
         if "classify" in setting.tasks and "decision_flops" not in known:
             self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
@@ -70,6 +74,22 @@ class Evaluator:
             return None
         sampling = wanted.sampling(self.run.experiment.seed, setting.num_inference_steps)
         return sampling_timesteps(self.run.denoiser, sampling)
+
+    def cached_flops(self, setting: Setting, chosen: Cache, computed: int) -> int:
+        """FLOPs of a sampler step, mean over those of the first images: they are made again, to count."""
+        wanted = self.run.experiment.generate
+        assert wanted is not None  # a row with a cache generates
+        images = min(wanted.count, GENERATED_AT_ONCE if chosen.data_dependent else 1)
+        named = subjects(self.run.denoiser, self.run.data, images)
+        sampling = wanted.sampling(self.run.experiment.seed, setting.num_inference_steps)
+        with attached(self.run.denoiser.network, replace(setting, cache=None)), cache(self.run.denoiser, chosen) as one:
+            generate(self.run.denoiser, named, sampling)
+            share = one.reused / (one.computed + one.reused)
+        steps, reused = self.timesteps(setting) or [0.0], 0.0
+        for parts, count in Counter(acting(alone(setting.attach), t) for t in steps).items():
+            with attached(self.network, replace(setting, cache=None, attach=parts)):
+                reused += count / len(steps) * reused_flops(self.network, chosen, **self.size)
+        return round(computed + share * (reused - computed))
 
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
@@ -188,7 +208,7 @@ def setting_cost(
     """
     rows = []
     for part in alone(setting.attach):  # one by one: they may act on the same sites at other timesteps
-        with attached(network, replace(setting, attach=(replace(part, when=None),))) as handles:
+        with attached(network, replace(setting, cache=None, attach=(replace(part, when=None),))) as handles:
             count_flops(network, **size)
             rows += [row for handle in handles for row in handle.status() if row.ran]
     flops = round(mean_flops(network, setting.attach, timesteps, **size))
