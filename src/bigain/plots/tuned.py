@@ -66,11 +66,11 @@ def short(name: str) -> str:
 
 @styled
 def frontier(found: "Tuned") -> "Figure":
-    """What was verified: saved FLOPs against what is lost, tuned and uniform, with the choice."""
+    """Saved FLOPs against what is lost: what was verified, tuned and uniform, the choice, and what was foretold."""
     asked = [(name, number) for number, name in enumerate(NAMES) if losses(found.chosen)[number] is not None]
     words = (
         "Verified on images and seeds that nothing was chosen on; the ring marks the choice. Down and to the right is "
-        "better. Bars are 95 % intervals of SSIM."
+        "better. Bars are 95 % intervals of SSIM. The line is what single actions foretell, if their effects add."
     )
     figure = new_figure(4.2 * len(asked), 3.4, "Saved and lost", words)
     panels = figure.subplots(1, len(asked), squeeze=False)[0]
@@ -79,7 +79,7 @@ def frontier(found: "Tuned") -> "Figure":
         axes.set_title(name, loc="left", fontweight="bold")
         axes.set_xlabel("saved FLOPs, %")
         axes.set_ylabel(("error of class differences", "1 − SSIM to uncompressed")[number])
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 2 * max(losses(one)[number] or 0 for one in found.candidates) or 1)
     panels[-1].legend(fontsize=7)
     return figure
 
@@ -102,5 +102,8 @@ def draw(axes: "Axes", found: "Tuned", number: int) -> None:
                 )
             if one is found.chosen:
                 axes.scatter([place], [value], s=120, facecolors="none", edgecolors=GREY, linewidths=1.5, zorder=4)
+    points = [(100 * point.saved[number], point.lost[number]) for point in found.frontier]
+    if points:
+        axes.plot(*zip(*points, strict=True), color=COLOURS[0], linewidth=1, alpha=0.5, label="foretold, tuned")
     if found.goal.save is not None:
         axes.axvline(100 * found.goal.save, color=GREY, linestyle=":", linewidth=1)

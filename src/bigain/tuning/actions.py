@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bigain.compression.setting import Compression
 from bigain.models.site import Site, Where
@@ -72,12 +72,17 @@ def as_parts(chosen: Chosen, sites: Sequence[Site], bands: Sequence[Window]) -> 
             alike.setdefault(tuple(sorted(found)), []).append(place)
         for modules, where in alike.items():
             chosen_sites = Where(
-                index=tuple(index for index, _ in where),
-                part=tuple(dict.fromkeys(part for _, part in where)),
-                module=modules,
+                index=plain(tuple(index for index, _ in where)),
+                part=plain(tuple(dict.fromkeys(part for _, part in where))),
+                module=plain(modules),
             )
             parts.append(Compression(operator, chosen_sites, groups="classes", correct=correct, when=when))
     return tuple(parts)
+
+
+def plain(values: tuple[Any, ...]) -> Any:
+    """A single value instead of a tuple of one."""
+    return values[0] if len(values) == 1 else values
 
 
 def windows_of(site: Site, chosen: Chosen, bands: Sequence[Window]) -> list[tuple[tuple[str, bool], Window | None]]:

@@ -1,5 +1,6 @@
 """Effects of single actions, measured, and the choices of actions that save enough with the least effect."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from bigain.tuning.knapsack import Item, cheapest, most
 from bigain.tuning.meter import Effect, Reference
 
 LEAST = 1e-4  # share of all FLOPs; what saves less is not tried
+STEP = 0.05  # of savings for which losses are foretold
 CALIBRATED = "gated_merge(ratio=0.5)"  # acts in one band after the other, to see what reaches the image
 Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
 
@@ -44,6 +46,13 @@ class Place(NamedTuple):
 
     site: str
     band: int
+
+
+class Point(NamedTuple):
+    """A saving, and what is foretold to be lost: the error of class differences, and 1 - SSIM."""
+
+    saved: Saved
+    lost: tuple[float, float]
 
 
 class Map:
@@ -99,6 +108,21 @@ class Map:
         items, means = self.items((weight, 1 - weight), (least[0] or 1.0, least[1] or 1.0), banded)
         found = cheapest(items, wanted)
         return None if found is None else self.parts(found, means)
+
+    def frontier(self, wanted: Callable[[float], Saved], weight: float) -> "list[Point]":
+        """What the sums of effects foretell for one saving after the other, up to the largest."""
+        found: list[Point] = []
+        for share in (STEP * number for number in range(1, round(1 / STEP))):
+            least = [self._least(wanted(share), weights, True) for weights in ((1.0, 0.0), (0.0, 1.0))]
+            items, _ = self.items((weight, 1 - weight), (least[0] or 1.0, least[1] or 1.0), True)
+            chosen = cheapest(items, wanted(share))
+            if chosen is None:
+                return found
+            single = [self.items(weights, (1.0, 1.0), True)[0] for weights in ((1.0, 0.0), (0.0, 1.0))]
+            effects = [sum(one[number].effect for number in chosen) for one in single]
+            saved = [sum(items[number].saved[i] for number in chosen) for i in (0, 1)]
+            found.append(Point(Saved(*saved), (math.sqrt(effects[0]), effects[1])))
+        return found
 
     def _least(self, wanted: Saved, weights: tuple[float, float], banded: bool) -> float:
         items, _ = self.items(weights, (1.0, 1.0), banded)

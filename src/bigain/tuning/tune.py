@@ -24,7 +24,7 @@ from bigain.tuning.costs import Costs
 from bigain.tuning.goal import Candidate, Goal, best
 from bigain.tuning.material import Collected, Material, Sizes, collect
 from bigain.tuning.meter import Meter, Reference, Task
-from bigain.tuning.search import Clock, Map, Progress, Searching, calibrate, measure_map
+from bigain.tuning.search import Clock, Map, Point, Progress, Searching, calibrate, measure_map
 from bigain.tuning.trials import Trials
 from bigain.tuning.verify import HELD_OUT, Features, Held, Verifier
 
@@ -87,6 +87,7 @@ class Tuned:
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     map: Map = field(repr=False)
+    frontier: tuple[Point, ...] = ()  # foretold by the sums of effects
     images: tuple[Tensor, Tensor] | None = field(default=None, repr=False)  # uncompressed and tuned, of the same seeds
 
     @property
@@ -160,7 +161,9 @@ def search(denoiser: Denoiser, request: Request, progress: Progress | None = Non
     if chosen is None:
         raise ValueError("no operator saves anything at the sites of this model")
     setting = documented(denoiser, request, chosen, found)
-    return Tuned(setting, goal, chosen, tuple(trials.done), effects, pictures(trials.verifier, chosen))
+    frontier = tuple(effects.frontier(goal.saving, goal.weight))
+    shown = pictures(trials.verifier, chosen)
+    return Tuned(setting, goal, chosen, tuple(trials.done), effects, frontier, shown)
 
 
 def silent(what: str, done: int, total: int) -> None:
