@@ -22,7 +22,7 @@ from bigain.tuning.costs import Costs, Saved
 from bigain.tuning.goal import Candidate, Goal, best
 from bigain.tuning.knapsack import Item, cheapest, most
 from bigain.tuning.tune import Effort, every_site
-from bigain.tuning.uniform import first_enough
+from bigain.tuning.uniform import first_enough, possible
 from bigain.tuning.verify import Verified, margins
 from helpers.denoisers import tiny
 from helpers.models import BACKBONES, run
@@ -155,6 +155,20 @@ def test_the_first_that_saves_enough() -> None:
         expected = next((i for i in range(6) if i * 2 >= wanted), None)
         found = first_enough(steps, Saved(wanted, -1), lambda one: Saved(steps.index(one) * 2.0, 0.0))
         assert found == expected
+
+
+def test_what_a_model_refuses_is_left_out() -> None:
+    steps = [(bigain.Compression(f"gated_merge(ratio={i / 100})"),) for i in (10, 20, 30)]
+
+    def saved(parts: Any) -> Saved:
+        if parts in steps[1:]:
+            raise ValueError("no")
+        return Saved(1, 1)
+
+    assert possible(steps, saved) == steps[:1]
+    costs = Costs(tiny("dit"), 3)
+    site = costs.sites[0]
+    assert costs.of_action(site, Action(site.name, "kv_downsample(factor=9)", False)) == (0, 0)  # of a grid of 8 x 8
 
 
 def verified(save: float, error: float, similarity: float) -> Verified:

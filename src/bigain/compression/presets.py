@@ -3,6 +3,7 @@
 In classification they correct what the classes of a trial share. In generation each image has its own plans.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from bigain.compression.setting import Compression
 from bigain.models.family import family_of
 from bigain.operators.base import Operator
 
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+LONGEST = 1024  # characters of a folder's path
 WORDS = ("quality", "balanced", "fast")
 # docs/compress.md has what each was measured to save and to lose, in the records named here
 PRESETS: dict[str, dict[str, str]] = {
@@ -55,7 +58,9 @@ def is_setting(operator: object) -> bool:
         return True
     if not isinstance(operator, str) or "(" in operator:
         return False
-    return operator.endswith(".json") or "/" in operator or (Path(operator) / FILE).is_file()
+    if operator.endswith(".json") or HUB_ID.fullmatch(operator):
+        return True
+    return len(operator) <= LONGEST and (Path(operator) / FILE).is_file()
 
 
 def parts_of(operator: Any, model: nn.Module) -> tuple[Compression, ...]:

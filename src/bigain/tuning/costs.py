@@ -3,13 +3,14 @@
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
 
 from bigain.bench.flops import count_flops
 from bigain.bench.trajectory import Parts, Size, acting, alone, usual_timesteps
-from bigain.compression import Setting, compress, sites
+from bigain.compression import Setting, compress
 from bigain.compression.setting import Compression
 from bigain.denoisers.base import Denoiser
 from bigain.models.architectures import example_inputs, meta_copy
@@ -38,8 +39,8 @@ class Costs:
         self.size: Size = {"latent": denoiser.latent_shape[1:], "text_tokens": denoiser.text_tokens}
         self.classes = classes
         self.dense = count_flops(meta_copy(self.network), **self.size)
-        everywhere = sites(self.network, Where(only=lambda site: True, module=kinds(self.network)))
-        self.indices = {kind: tuple(s.index for s in everywhere if s.kind == kind) for kind in KINDS}
+        self.sites: list[Site] = family_of(self.network).sites(self.network)
+        self.indices = {kind: tuple(s.index for s in self.sites if s.kind == kind) for kind in KINDS}
         self._known: dict[tuple[str, bool], dict[str, Saved]] = {}
         self._parts: dict[tuple[Parts, int], float] = {}
 
@@ -51,12 +52,25 @@ class Costs:
         return self._known[key].get(site.name, Saved(0.0, 0.0))
 
     def _everywhere(self, operator: str, correct: bool) -> dict[str, Saved]:
-        """What an operator saves at each site; each kind of site has plans of its own."""
+        """What an operator saves at each site that takes it; each kind of site has plans of its own."""
         able = KINDS if parse(operator).reduces_queries else ("self",)
+        options: Any = {"groups": "classes", "correct": correct}
         parts = tuple(
-            Compression(operator, Where(index=self.indices[kind], module=kind), groups="classes", correct=correct)
+            Compression(operator, Where(index=self.indices[kind], module=kind), **options)
             for kind in able if self.indices[kind]
         )  # fmt: skip
+        try:
+            return self._both(parts)
+        except ValueError:
+            found: dict[str, Saved] = {}
+            for site in self.sites:
+                with suppress(ValueError):
+                    if site.kind in able:
+                        place = Where(index=site.index, module=site.kind, part=site.part)
+                        found |= self._both((Compression(operator, place, **options),))
+            return found
+
+    def _both(self, parts: Parts) -> dict[str, Saved]:
         classify, generate = self._savings(parts, self.classes), self._savings(alone(parts), 1)
         return {name: Saved(share, generate[name]) for name, share in classify.items()}
 
@@ -85,8 +99,3 @@ class Costs:
         if parts and (parts, rows) not in self._parts:
             self._parts[parts, rows] = sum(self._savings(parts, rows).values())
         return self._parts[parts, rows] if parts else 0.0
-
-
-def kinds(network: Any) -> tuple[str, ...]:
-    """The kinds of sites that a model has."""
-    return tuple(dict.fromkeys(site.kind for site in family_of(network).sites(network)))

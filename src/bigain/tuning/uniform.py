@@ -36,9 +36,23 @@ def uniforms(
         pooling = () if len(where.module) > 1 and where.module != "self" else POOLING
         for template, strengths in [(text, RATIOS) for text in MERGING] + [(text, FACTORS) for text in pooling]:
             steps = [(Compression(template.format(x), where, groups="classes", correct=correct),) for x in strengths]
-            weakest = first_enough(steps, wanted, saved)
+            weakest = first_enough(possible(steps, saved), wanted, saved)
             if weakest is not None:
                 yield Uniform(f"{template.format(strengths[weakest])}, {name}", steps[weakest])
+
+
+def possible(
+    steps: Sequence[tuple[Compression, ...]], saved: Callable[[tuple[Compression, ...]], Saved]
+) -> Sequence[tuple[Compression, ...]]:
+    """Without the strongest, where the model refuses them, such as a factor that leaves no key."""
+    while steps:
+        try:
+            saved(steps[-1])
+        except ValueError:
+            steps = steps[:-1]
+        else:
+            break
+    return steps
 
 
 def first_enough(
@@ -51,7 +65,7 @@ def first_enough(
         return found.classify >= wanted.classify and found.generate >= wanted.generate
 
     low, high = 0, len(steps) - 1
-    if not enough(high):
+    if not steps or not enough(high):
         return None
     while low < high:
         middle = (low + high) // 2
