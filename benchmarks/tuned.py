@@ -78,9 +78,9 @@ def tune_model(model: str, minutes: float, console: Console) -> list[int]:
             tasks = {}
 
             def progress(what: str, done: int, total: int, bars=bars, tasks=tasks) -> None:
-                task = tasks.setdefault(what, None) or bars.add_task(what, total=total)
-                tasks[what] = task
-                bars.update(task, completed=done, total=total)
+                if what not in tasks:
+                    tasks[what] = bars.add_task(what, total=total)
+                bars.update(tasks[what], completed=done, total=total)
 
             found = search(denoiser, request, progress)
         (runs / f"{model}-{save:.0%}.html").write_text(tuned_page(found, model, runs / f"{model}-{save:.0%}"))
