@@ -72,8 +72,9 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         STEPS,
         StandIn(
             "save=0.2, prompts=prompts)",
-            "save=0.02, prompts=prompts, minutes=0.01, effort=__import__('bigain.tuning.tune', fromlist=['']).Effort("
-            "images=2, held_out=4, trials=2, generated=2, held_out_generated=2, num_inference_steps=2))",
+            "save=0.001, prompts=prompts, effort=__import__('bigain.tuning.tune', fromlist=['']).Effort(images=2, "
+            "held_out=4, trials=2, generated=2, held_out_generated=2, num_inference_steps=2, bands=1, "
+            "operators=('gated_merge(ratio=0.5)',), corrections=(False,)))",
             QUICK,
         ),
     ),
