@@ -32,11 +32,11 @@ ARROWS = {
         "metrics", "models", "operators", "pictures", "plugins", "progress", "sending", "tokens", "zoo",
     },
     "bench": {"caching", "classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
-    "plots": {"bench", "experiments", "metrics", "pictures", "tokens"},
+    "plots": {"bench", "experiments", "metrics", "pictures", "tokens", "tuning"},
     "commands": {
         "caching", "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading",
-        "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "theory",
-        "tokens", "zoo",
+        "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "theory", "tokens",
+        "tuning", "zoo",
     },
     "studio": {
         "bench", "classify", "commands", "compression", "data", "denoisers", "experiments", "generation", "loading",
@@ -44,10 +44,11 @@ ARROWS = {
     },
     "cli": {
         "bench", "caching", "classify", "cluster", "commands", "compression", "data", "experiments", "generation",
-        "loading", "models", "operators", "plots", "plugins", "progress", "studio", "tokens", "zoo",
+        "loading", "models", "operators", "plots", "plugins", "progress", "studio", "tokens", "tuning", "zoo",
     },
-    "__init__": {"caching", "classify", "compression", "generation", "loading", "models", "operators"},
+    "__init__": {"caching", "classify", "compression", "generation", "loading", "models", "operators", "tuning"},
     "caching": {"models"},
+    "tuning": {"bench", "classify", "compression", "denoisers", "generation", "metrics", "models", "operators"},
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import smaller
 import supported
 import table1
 import theory_claims
+import tuned
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
@@ -59,7 +60,8 @@ def render() -> dict[Path, str]:
             "presets": policies.presets(),
             "results": overview.headline(),
         },
-        ROOT / "docs" / "compress.md": {"supported": supported.whole()},
+        ROOT / "docs" / "compress.md": {"supported": supported.whole(), "operator-presets": tuned.presets()},
+        ROOT / "docs" / "tune.md": {"tuned": tuned.tuned()},
         ROOT / "docs" / "models.md": {"models": listed()},
         ROOT / "docs" / "cluster.md": {"scale": cluster.scale()},
         ROOT / "docs" / "theory.md": {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bigain.caching import CacheHandle, Every, FirstBlock, cache
     from bigain.classify.classifier import DiffusionClassifier
-    from bigain.compression import Compression, Handle, compress, restore, sites
+    from bigain.compression import Compression, Handle, Setting, compress, restore, sites
     from bigain.generation import Sampling, generate
     from bigain.loading import load
     from bigain.models import Site, Where
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         spec,
     )
     from bigain.profile import TimestepProfile
+    from bigain.tuning.tune import tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "KVDownsample",
     "KVSelect",
     "Sampling",
+    "Setting",
     "SiTo",
     "Site",
     "TimestepProfile",
@@ -54,6 +56,7 @@ __all__ = [
     "restore",
     "sites",
     "spec",
+    "tune",
 ]
 
 PLACES = {
@@ -64,6 +67,7 @@ PLACES = {
     "FirstBlock": "bigain.caching",
     "Handle": "bigain.compression",
     "Sampling": "bigain.generation",
+    "Setting": "bigain.compression",
     "Site": "bigain.models",
     "TimestepProfile": "bigain.profile",
     "Where": "bigain.models",
@@ -73,6 +77,7 @@ PLACES = {
     "load": "bigain.loading",
     "restore": "bigain.compression",
     "sites": "bigain.compression",
+    "tune": "bigain.tuning.tune",
 }
 
 

@@ -153,8 +153,7 @@ def denoise(
     With guidance, the network's batch is [conditional, unconditional]. Schedulers that add noise draw it from each
     image's generator. What a stochastic operator draws depends on the seed, the image number and the step.
     """
-    scheduler = make_scheduler(sampling.scheduler or denoiser.default_scheduler, denoiser.schedule, denoiser.mu)
-    denoiser.set_timesteps(scheduler, sampling.num_inference_steps)
+    scheduler = ready_scheduler(denoiser, sampling)
     wanted = denoiser.guidance_scale if sampling.guidance_scale is None else sampling.guidance_scale
     condition, guidance = denoiser.guided(condition, wanted)
     latents = noise.to(denoiser.device) * getattr(scheduler, "init_noise_sigma", 1.0)  # flow schedulers scale nothing
@@ -169,7 +168,7 @@ def denoise(
         noisy = scaled(latents, t)
         keys = [hashed("generate", sampling.seed, first + i, step) for i in range(len(noise))]
         drawn = torch.tensor(keys, device=denoiser.device)
-        with same_input(RowGroups(rows.repeat(halves), len(noisy), keys=drawn, members=members)):
+        with same_input(RowGroups(rows.repeat(halves), len(noisy), keys=drawn, members=members, guidance=True)):
             found = denoiser.prediction(noisy.repeat(halves, 1, 1, 1), t.expand(halves * len(noisy)), both)
         if guidance != 1:
             with_label, without = found.chunk(2)
@@ -180,6 +179,18 @@ def denoise(
             latents, first, partial("at step {} of {}, t = {:g}".format, step + 1, len(scheduler.timesteps), t)
         )
         yield Denoised(len(scheduler.timesteps), latents, clean)
+
+
+def ready_scheduler(denoiser: Denoiser, sampling: Sampling) -> Any:
+    """The scheduler with its timesteps set."""
+    scheduler = make_scheduler(sampling.scheduler or denoiser.default_scheduler, denoiser.schedule, denoiser.mu)
+    denoiser.set_timesteps(scheduler, sampling.num_inference_steps)
+    return scheduler
+
+
+def sampling_timesteps(denoiser: Denoiser, sampling: Sampling) -> list[float]:
+    """The timesteps of the network's passes for an image."""
+    return [float(t) for t in ready_scheduler(denoiser, sampling).timesteps]
 
 
 def check_finite(images: Tensor, first: int, when: Callable[[], str]) -> None:

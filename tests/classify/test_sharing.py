@@ -131,7 +131,7 @@ def test_the_two_halves_of_guidance_share_a_plan() -> None:
         expected = generate(denoiser, ["a", "b"], sampling)
     with bigain.compress(denoiser.network, "gated_merge(ratio=0.5)", groups="input") as handle:
         torch.testing.assert_close(generate(denoiser, ["a", "b"], sampling), expected)
-        assert {hook.trace.sharing for hook in handle._hooks} == {2}
+        assert {trace.sharing for hook in handle._hooks for trace in hook.traces.values()} == {2}
 
 
 def test_nothing_is_said_without_guidance_and_a_pipeline_is_warned_once(recwarn: pytest.WarningsRecorder) -> None:

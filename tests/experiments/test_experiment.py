@@ -45,7 +45,7 @@ def test_hybrids_and_two_variables() -> None:
         ({"rows": [{"operator": "tome(ratio=0.5)"}] * 2}, "two rows are called"),
         ({"rows": [{"name": "x"}]}, "either operator or attach"),
         ({"rows": [{"operator": "tome(ratio=0.5)", "where": "parts='x'"}]}, "parts"),
-        ({"rows": [{"operator": "tome(ratio=0.5)", "groups": "half"}]}, '"cfg" or "input"'),
+        ({"rows": [{"operator": "tome(ratio=0.5)", "groups": "half"}]}, '"cfg", "input" or "classes"'),
         ({"tasks": ["classfy"]}, "Did you mean 'classify'"),
         ({"tasks": []}, "list of classify, generate"),
         ({"policy": "rase"}, "Did you mean 'race'"),

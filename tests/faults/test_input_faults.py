@@ -35,7 +35,7 @@ FACTOR = "factor must be an int of at least 1, got "
 IMAGE = "an image must be a path, a PIL image, an array or a tensor, got "
 POLICY = 'policy must be a string such as "race(confidence=0.95)" or an instance, got '
 BATCH = 'batch_size must be an int of at least 1, or "auto", got '
-GROUPS = 'groups must be None, an int of at least 1, "cfg" or "input", got '
+GROUPS = 'groups must be None, an int of at least 1, "cfg", "input" or "classes", got '
 PROMPTS = 'prompts must be a string with one {} for the class, like "a photo of a {}", got '
 STEPS = 'timesteps must be "even", "random", "fitted", a TimestepProfile, its JSON file or a sequence of ints, got '
 STEP_COUNT = "num_inference_steps must be an int of at least 1, got "

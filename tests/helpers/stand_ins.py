@@ -72,6 +72,19 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
     ),
     "index.md": (StandIn("--num-inference-steps 25", "--num-inference-steps 2", QUICK),),
     "theory.md": (StandIn("--n 20", "--n 4 --trials 2", QUICK),),
+    "tune.md": (
+        SD2,
+        CUDA,
+        HALF,
+        STEPS,
+        StandIn(
+            "save=0.2, prompts=prompts)",
+            "save=0.001, prompts=prompts, effort=__import__('bigain.tuning.tune', fromlist=['']).Effort(images=2, "
+            "held_out=4, trials=2, generated=2, held_out_generated=2, num_inference_steps=2, bands=1, "
+            "operators=('gated_merge(ratio=0.5)',), corrections=(False,)))",
+            QUICK,
+        ),
+    ),
     "tomesd.md": (SD2, CUDA, HALF, STEPS),
 }
 
@@ -81,6 +94,9 @@ NOT_RUN = {
     ". .venv/bin/activate": "is for an interactive shell",
     "make demo": "has tests of its own",
     "make test": "is what is running",
+    "bigain tune --model fashion-dit --save 30% --out setting.json": "takes minutes; has tests of its own",
+    "bigain generate --model fashion-dit --operator setting.json": "needs the setting",
+    "bigain classify photos/ --model fashion-dit --operator setting.json": "needs the setting",
     'pip install ".[plots]"': "installs what the tests run on",
     'pip install ".[studio]"': "installs what the tests run on",
     "bigain studio": "serves until it is stopped; tests/studio looks at it in a browser",

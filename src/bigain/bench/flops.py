@@ -4,19 +4,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from bigain.bench.trajectory import Parts, Size, acting, alone, usual_timesteps
 from bigain.caching import Cache, skipping
 from bigain.classify.policies import Exhaustive, Stages, as_policy
 from bigain.classify.state import ClassifierState
 from bigain.classify.trials import TimestepSampler
-from bigain.compression import Compression, compress
+from bigain.compression import Compression, Setting, compress
 from bigain.compression.correction import enough_rows
+from bigain.compression.presets import parts_of
 from bigain.defaults import NUM_TRAIN_TIMESTEPS
 from bigain.loading import load_denoiser
 from bigain.models.architectures import build_meta, example_inputs, meta_copy
@@ -45,7 +47,7 @@ class Cost(NamedTuple):
     All are None where the model refuses the compression.
     """
 
-    compression: Compression | None
+    compression: Compression | Setting | str | None
     flops: float | None = None
     saved: float | None = None
     decision: float | None = None
@@ -73,14 +75,15 @@ class Trial(NamedTuple):
 
 def model_costs(
     model: str,
-    compressions: Sequence[Compression | None],
+    compressions: Sequence[Compression | Setting | str | None],
     latent: tuple[int, int] | None = None,
     trial: Trial = Trial(),  # noqa: B008 - it cannot be changed
 ) -> Costs:
     """The FLOPs of an architecture, a bundled model or a folder; no weights are needed.
 
-    With several classes, the cost is that of one class when all are evaluated on the same noisy input. A compression
-    that the model refuses has no cost, but a reason; if it refuses all of them, that is an error.
+    With several classes, the cost is that of one class when all are evaluated on the same noisy input. Where operators
+    act in some timesteps only, costs are means over all timesteps. A compression that the model refuses has no cost,
+    but a reason; if it refuses all of them, that is an error.
     """
     latent = latent or usual_latent(model)
     if model in bundled():
@@ -91,23 +94,24 @@ def model_costs(
         text_tokens = prompt_length(model, type(network).__name__)
     dense = count_flops(network, latent=latent, text_tokens=text_tokens)
 
+    size: Size = {"text_tokens": text_tokens, "latent": latent or native_size(network)}
+
     @cache
-    def group(compression: Compression | None, rows: int) -> int:
-        if compression is None:
+    def group(parts: Parts, rows: int) -> float:
+        if not parts:
             return rows * dense
-        if rows == 1 and not compression.correct:
-            return count_flops(network, compression, latent=latent, text_tokens=text_tokens)
-        return group_flops(network, [compression], rows, latent=latent, text_tokens=text_tokens)
+        return rows * mean_flops(network, parts, classes=rows if trial.policy or rows > 1 else None, **size)
 
     rounds = policy_rounds(trial) if trial.policy else {}
 
-    def cost(compression: Compression | None) -> Cost:
-        flops = group(compression, trial.classes) / trial.classes
-        decision = sum(count * group(compression, alive) for alive, count in rounds.items()) if rounds else None
+    def cost(compression: Compression | Setting | str | None) -> Cost:
+        parts = () if compression is None else parts_of(compression, network)
+        flops = group(parts, trial.classes) / trial.classes
+        decision = sum(count * group(parts, alive) for alive, count in rounds.items()) if rounds else None
         pays = None
-        if compression is not None and compression.correct:
+        if any(part.correct for part in parts) and trial.policy:
             # an evaluation costs a + b / K for K classes, where b is the plan and the two mean rows
-            two, four = group(compression, 2) / 2, group(compression, 4) / 4
+            two, four = group(parts, 2) / 2, group(parts, 4) / 4
             pays = enough_rows(4 * (two - four), dense - (2 * four - two))
         return Cost(compression, flops, 1 - flops / dense, decision, pays)
 
@@ -193,6 +197,25 @@ def trial_cost(model: nn.Module, compression: Compression | None, *, text_tokens
         return TrialCost(count_flops(model, text_tokens=text_tokens))
     two, four = (group_flops(model, [compression], rows, text_tokens=text_tokens) for rows in (2, 4))
     return TrialCost((four - two) // 2, 2 * two - four)
+
+
+def mean_flops(
+    network: nn.Module,
+    parts: Sequence[Compression],
+    timesteps: Iterable[float] | None = None,
+    classes: int | None = None,
+    **size: Unpack[Size],
+) -> float:
+    """FLOPs of a pass for one row, mean over timesteps, by default all; on the meta device.
+
+    `classes` rows share a noisy input, as those of a trial; without them each row is alone, as in generation.
+    """
+    chosen = parts if classes else alone(parts)
+    steps = usual_timesteps(parts) if timesteps is None else list(timesteps)
+    counts = Counter(acting(chosen, t) for t in steps)
+    return sum(count * group_flops(network, one, classes or 1, **size) for one, count in counts.items()) / (
+        len(steps) * (classes or 1)
+    )
 
 
 @torch.no_grad()

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from bigain.bench.baseline import baseline_refusal, is_baseline, patch_baseline
-from bigain.bench.flops import count_flops
+from bigain.bench.flops import mean_flops
 from bigain.checks import check_count
-from bigain.compression import Compression, Handle, compress
+from bigain.compression import Compression, Handle, Setting, compress
+from bigain.compression.presets import is_preset, is_setting, parts_of
 from bigain.compression.setting import Groups, Sites
 from bigain.loading import DTYPES, load_denoiser
 from bigain.models.architectures import build_random, meta_copy, share_weights
@@ -57,8 +58,10 @@ class Bench:
         if self.latent is None:
             object.__setattr__(self, "latent", usual_latent(self.model))
 
-    def compression(self, operator: str) -> Compression:
-        """An operator, attached as this bench says."""
+    def compression(self, operator: str) -> Compression | Setting | str:
+        """An operator, attached as this bench says; settings and presets say it themselves."""
+        if is_preset(operator) or is_setting(operator):
+            return operator
         return Compression(operator, self.where, self.reuse, self.groups)
 
 
@@ -151,5 +154,5 @@ def flops_of(name: str, base: nn.Module, bench: Bench, text_tokens: int) -> int:
     _, args, kwargs = parse_call(name, "operator") if is_baseline(name) else ("", (), {})
     operator = f"tome(ratio={(*args, kwargs.get('ratio', 0.5))[0]})" if is_baseline(name) else name
     compression = bench.compression(operator) if not is_baseline(name) else Compression(operator)
-    size = bench.latent or native_size(base)
-    return count_flops(meta_copy(base), compression, latent=size, text_tokens=text_tokens)
+    network, size = meta_copy(base), bench.latent or native_size(base)
+    return round(mean_flops(network, parts_of(compression, network), latent=size, text_tokens=text_tokens))

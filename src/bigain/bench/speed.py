@@ -18,6 +18,7 @@ from bigain.bench.ratios import compared
 from bigain.bench.runners import Bench, Runner, Tell, base_model, flops_of, ready
 from bigain.bench.stopwatch import PARTS, Stopwatch, seconds_of, watched, watched_modules, watched_tomesd
 from bigain.compression import sites
+from bigain.compression.presets import is_preset, is_setting
 from bigain.metrics.intervals import Estimate
 from bigain.models.architectures import example_inputs
 from bigain.models.family import Inputs, native_size
@@ -112,7 +113,7 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
     flops = {name: flops_of(name, base, bench, text_tokens) for name in dict.fromkeys(r.name for r in runners)}
     rows = [measured(r, times, flops, details(r, inputs, bench, tell)) for r in runners]
     rows.sort(key=lambda row: row.mode == "compiled")
-    slow = [row.name for row in rows if row.mode == "eager" and row.slower and not is_baseline(row.name)]
+    slow = [row.name for row in rows if row.mode == "eager" and row.slower and is_single(row.name)]
     site = sites(base, bench.where)[0]
     now, here = grid_side(site, base, bench.latent), Place(base, site, bench.batch, text_tokens)
     pays = {}
@@ -120,6 +121,11 @@ def measure_rounds(bench: Bench, tell: Tell) -> Result:
         tell(f"at which size does {name} pay off?")
         pays[name] = break_even_side(parse(name), here, now)
     return Result(rows, pays, describe(base, bench), failed, refused)
+
+
+def is_single(name: str) -> bool:
+    """Whether a row is one operator of ours, which can be tried at other sizes."""
+    return not (is_baseline(name) or is_preset(name) or is_setting(name))
 
 
 def describe(model: nn.Module, bench: Bench) -> Machine:

@@ -10,6 +10,7 @@ from bigain.cli import (  # noqa: F401 - they join the app; the order is that of
     studio,
     classify,
     fit,
+    tune,
     generate,
     show,
     flops,

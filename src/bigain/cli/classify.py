@@ -22,6 +22,7 @@ from bigain.cli.options import (
     Seed,
     Send,
     Threads,
+    When,
     Where,
     Workers,
     cluster_options,
@@ -50,6 +51,7 @@ def classify(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
+    when: When = None,
     correct: Correct = None,
     cache: Annotated[str | None, typer.Option(hidden=True)] = None,
     policy: Annotated[
@@ -132,7 +134,7 @@ def classify(
     from bigain.commands.request import ClassifyRequest, CompressionOptions
     from bigain.data.images import find_images
 
-    compression = CompressionOptions(operator, where, reuse, groups, correct)
+    compression = CompressionOptions(operator, where, reuse, groups, correct, when)
     decision = (policy, timesteps, seed, device, final_operator, image_size)
     request = ClassifyRequest(model, classes, prompts, compression, *decision)
     output = Output(file, resume, as_json, top)

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from bigain.cli.console import cell, out, print_json, warn
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import Architecture, Correct, Latent, Operator, Reuse, Where, json_of, parse_size
+from bigain.cli.options import Architecture, Correct, Latent, Operator, Reuse, When, Where, json_of, parse_size
 from bigain.registry import NONE
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def flops(
     where: Where = None,
     reuse: Reuse = None,
     correct: Correct = None,
+    when: When = None,
     classes: Annotated[
         int | None,
         typer.Option(
@@ -61,7 +62,7 @@ def flops(
         locate(model)
     else:
         check_named(model)
-    asked = CompressionOptions(operator, where, reuse, correct=correct)
+    asked = CompressionOptions(operator, where, reuse, correct=correct, when=when)
     if operator:
         asked.check()
     if correct and not (operator and classes):
@@ -110,8 +111,13 @@ def flops(
 
 
 def row_of(model: str, cost: "Cost", latent: str) -> dict[str, Any]:
-    values = {} if cost.compression is None else cost.compression.as_dict()
-    asked = {key: values.get(key) for key in ("operator", "reuse", "where", "groups", "correct")}
+    asked = dict.fromkeys(("operator", "reuse", "where", "groups", "correct"))
+    if isinstance(cost.compression, str):  # a preset
+        asked["operator"] = cost.compression
+    elif cost.compression is not None:
+        values = cost.compression.as_dict()
+        asked |= {key: values.get(key) for key in asked}
+        asked["operator"] = values.get("operator") or values["name"] or "setting"
     total, decision = (None if flops is None else flops / 1e9 for flops in (cost.flops, cost.decision))
     costs = {"gflops": total, "saved": cost.saved, "decision_gflops": decision}
     said = {"break_even": cost.break_even, "refused": cost.refused}

@@ -22,6 +22,7 @@ from bigain.cli.options import (
     Seed,
     Send,
     Threads,
+    When,
     Where,
     Workers,
     cluster_options,
@@ -49,6 +50,7 @@ def generate(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
+    when: When = None,
     cache: Cache = None,
     num_inference_steps: Annotated[
         int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)
@@ -90,7 +92,7 @@ def generate(
     """
     from bigain.commands.request import CompressionOptions, GenerateRequest
 
-    compression = CompressionOptions(operator, where, reuse, groups)
+    compression = CompressionOptions(operator, where, reuse, groups, when=when)
     named = (tuple(prompt or ()), classes, prompts_file)
     request = GenerateRequest(model, *named, count, compression, device, image_size, cache)
     request.check()

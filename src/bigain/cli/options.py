@@ -94,7 +94,8 @@ Operator = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
-        help='Operator such as "gated_merge(ratio=0.7)"; see `bigain list operators`. Default: none.',
+        help='Operator such as "gated_merge(ratio=0.7)" (`bigain list operators`), a preset (quality, balanced, fast), '
+        "or a setting of `bigain tune`: its file, folder or Hub model ID. Default: none.",
         autocompletion=names_of("operators"),
         rich_help_panel=COMPRESSION,
     ),
@@ -123,6 +124,14 @@ Correct = Annotated[
         "--correct/--no-correct",
         metavar="",
         help="Remove the error that all classes of a trial share; the default of classify with --groups input.",
+        rich_help_panel=COMPRESSION,
+    ),
+]
+When = Annotated[
+    str | None,
+    typer.Option(
+        metavar="T-T",
+        help="Timesteps in which the operator acts, such as 500-999. Default: all.",
         rich_help_panel=COMPRESSION,
     ),
 ]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from bigain.bench.trajectory import Size
 from bigain.commands.measuring import Arrays, Measurement, Measuring
 from bigain.denoisers.base import Denoiser
-from bigain.experiments.evaluator import Size, setting_cost
+from bigain.experiments.evaluator import setting_cost
 from bigain.experiments.experiment import Setting
 from bigain.experiments.folder import write_whole
 from bigain.experiments.machine import environment

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bigain.commands.request import CompressionOptions
+from bigain.registry import NONE
 from bigain.zoo.catalog import bundled, locate
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class AnalyzeRequest:
         from bigain.classify.policies import Exhaustive, parse_policy
         from bigain.classify.presets import is_preset
         from bigain.commands.measuring import Measurement
+        from bigain.compression import Compression
+        from bigain.experiments.attaching import Place, attachments
         from bigain.experiments.experiment import Experiment, Setting, read_experiment
 
         asked = {"trials": self.trials, "bands": self.bands, "rivals": self.rivals}
@@ -92,8 +95,12 @@ class AnalyzeRequest:
         n, rows = self.n or IMAGES, list[Setting]()
         for options in self.compressions():
             compression = options.compression("input" if self.correct else None)  # what is corrected is shared
-            attach = () if compression is None else (compression,)
-            name = "none" if compression is None else str(compression)
+            if compression is None or isinstance(compression, Compression):
+                attach: tuple[Compression, ...] = () if compression is None else (compression,)
+                name = NONE if compression is None else str(compression)
+            else:  # a preset or a setting
+                name = str(options.name)
+                attach = attachments({"operator": name}, Place(Path(), self.subject)).parts
             rows.append(Setting(name, {}, attach, n, ("classify",)))
         twice = next((row.name for row in rows if sum(row.name == other.name for other in rows) > 1), None)
         if twice is not None:

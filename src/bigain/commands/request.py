@@ -14,6 +14,7 @@ from bigain.registry import NONE
 from bigain.zoo.catalog import Kind, bundled, kind_of, locate
 
 if TYPE_CHECKING:
+    from bigain.compression.document import Setting
     from bigain.compression.setting import Compression
     from bigain.denoisers.base import Denoiser
 
@@ -33,32 +34,48 @@ class CompressionOptions:
     reuse: Any = None
     groups: str | None = None
     correct: bool | None = None
+    when: str | None = None
 
     def check(self) -> None:
         """Raise for invalid options; no model is needed."""
         if self.groups not in (None, *GROUPS):
             raise ValueError(f"--groups must be input (rows with the same noisy input) or none, got {self.groups}")
-        options = {"where": self.where, "reuse": self.reuse, "groups": self.groups, "correct": self.correct}
-        given = [name for name, value in options.items() if value is not None]
-        if given and self.name is None:
-            raise ValueError(f"--{given[0]} needs --operator")
-        if given or self.operator is not None:
+        if self.given and self.name is None:
+            raise ValueError(f"--{self.given[0]} needs --operator")
+        if self.given or self.operator is not None:
             self.compression("input")
+
+    @property
+    def given(self) -> list[str]:
+        """The options beside the operator."""
+        names = ("where", "reuse", "groups", "correct", "when")
+        return [name for name in names if getattr(self, name) is not None]
 
     @property
     def name(self) -> str | None:
         """The operator, or None for no compression."""
         return None if self.operator is None or self.operator.strip() == NONE else self.operator
 
-    def compression(self, groups: str | None = None, correct: bool = False) -> "Compression | None":
-        """The requested compression, or None; `groups` and `correct` are the defaults of the options."""
+    def compression(self, groups: str | None = None, correct: bool = False) -> "Compression | Setting | str | None":
+        """The requested compression, or None; `groups` and `correct` are the defaults of the options.
+
+        A file of settings is read; a preset stays a word, as it depends on the model.
+        """
         if self.name is None:
             return None
+        from bigain.compression.document import Setting
+        from bigain.compression.presets import is_preset, is_setting
         from bigain.compression.setting import Compression
+
+        if is_preset(self.name) or is_setting(self.name):
+            if self.given:
+                kind = "a preset" if is_preset(self.name) else "a setting"
+                raise ValueError(f"--{self.given[0]} is part of {self.name!r}, which is {kind}; leave it out")
+            return self.name.strip() if is_preset(self.name) else Setting.from_pretrained(self.name)
 
         shared: Any = groups if self.groups is None else GROUPS[self.groups]
         wanted = (correct and shared is not None) if self.correct is None else self.correct
-        return Compression(self.name, self.where, self.reuse, shared, wanted)
+        return Compression(self.name, self.where, self.reuse, shared, wanted, parse_when(self.when))
 
 
 @dataclass(frozen=True)
@@ -76,11 +93,16 @@ class ClassifyRequest:
     final_operator: str | None = None
     image_size: int | None = None
 
+    def check_words(self) -> None:
+        """Raise for a model, prompts or classes that cannot be."""
+        locate(self.model)
+        check_template(self.prompts)
+        given_names(self.classes)
+
     def check(self) -> None:
         """Raise for words that cannot be meant."""
-        kind = kind_of(locate(self.model))
-        check_template(self.prompts)
-        own_classes(kind, given_names(self.classes))
+        self.check_words()
+        own_classes(kind_of(locate(self.model)), given_names(self.classes))
         self.compression.check()
         self.final.check()
         from bigain.classify.policies import Cascade
@@ -104,7 +126,9 @@ class ClassifyRequest:
         from bigain.classify.presets import check_policy, policy_identity
 
         place, compression = locate(self.model), self.compression.compression("input", CORRECT)
-        attached = {"operator": None} if compression is None else compression.as_dict()
+        attached: dict[str, Any] = {"operator": compression}
+        if compression is not None and not isinstance(compression, str):
+            attached = compression.as_dict()
         return {
             "bigain": version("bigain"),
             "model": self.model if isinstance(place, str) or self.model in bundled() else str(place.resolve()),
@@ -188,6 +212,16 @@ def attached(
     from bigain.compression import compress
 
     return compress(denoiser.network, compression)
+
+
+def parse_when(text: str | None) -> tuple[int, int] | None:
+    """`500-999` -> (500, 999)."""
+    if text is None:
+        return None
+    low, _, high = (part.strip() for part in text.partition("-"))
+    if not (low.isdecimal() and high.isdecimal()):
+        raise ValueError(f"--when must be the first and last timestep, like 500-999, got {text!r}")
+    return int(low), int(high)
 
 
 def cached(denoiser: "Denoiser", text: str | None) -> AbstractContextManager[Any]:

@@ -2,111 +2,43 @@
 
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from bigain.compression.attach import all_site_hooks, attach, detach
-from bigain.compression.attachment import Attachment, Observer
-from bigain.compression.hooks import SiteHook
+from bigain.compression.attachment import Attachment
+from bigain.compression.document import Setting
+from bigain.compression.handle import Attached, Handle
 from bigain.compression.joint import check_projections
+from bigain.compression.presets import resolve
 from bigain.compression.setting import Compression, Groups, Sites, as_where
-from bigain.compression.status import SiteStatus, Status, site_status
 from bigain.models.family import family_of, find_model
 from bigain.models.probe import LOCK, Probe, probe_of
 from bigain.models.site import Site, choose
+from bigain.models.windows import Window, overlap
 from bigain.operators.base import Nothing, Operator, spec
 
-__all__ = ["Compression", "Handle", "compress", "restore", "sites"]
-
-
-class Handle:
-    """What `compress` returns: use it as a context manager, or call `remove()` when done."""
-
-    def __init__(self, model: nn.Module, attachment: Attachment, hooks: list[SiteHook]) -> None:
-        self._model = model
-        self._attachment = attachment
-        self._hooks = hooks
-
-    @property
-    def compression(self) -> Compression:
-        """The operator with its sites and options."""
-        return self._attachment.compression
-
-    @property
-    def operator(self) -> Operator:
-        return self._attachment.operator
-
-    def __enter__(self) -> "Handle":
-        if self._attachment.removed:
-            raise RuntimeError("this handle was removed; call compress again, or use handle.paused() next time")
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
-
-    def remove(self) -> None:
-        """Remove this operator; others stay attached. Calling it again does nothing."""
-        with LOCK:
-            detach(self._model, [self._attachment])
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Run the model uncompressed inside the `with` block."""
-        before = self._attachment.active
-        self._attachment.switch(on=False)
-        try:
-            yield
-        finally:
-            self._attachment.switch(on=before)
-
-    @contextmanager
-    def observed(self, observer: Observer) -> Iterator[None]:
-        """Inside the `with` block, call `observer` with a `SiteEvent` at each step of each site; eager mode only."""
-        before = self._attachment.observers
-        self._attachment.observers = (*before, observer)
-        try:
-            yield
-        finally:
-            self._attachment.observers = before
-
-    def reset(self, start: int = 0) -> None:
-        """Restart the random patterns, as if just attached, or as after `start` passes.
-
-        Passes are counted per model, so all stochastic operators on it restart.
-        """
-        self._attachment.probe.count.fill_(start)
-
-    def status(self) -> Status:
-        """One row per site: tokens and FLOPs before and after, for one sample of the last call."""
-        rows: list[SiteStatus] = []
-        for hook in self._hooks:
-            site = replace(hook.site, module=self._model.get_submodule(hook.site.name))
-            rows.append(site_status(site, self.operator, hook.trace))
-        return Status(rows)
-
-    def __repr__(self) -> str:
-        state = "removed" if self._attachment.removed else ("on" if self._attachment.active else "paused")
-        return f"<{spec(self.operator)} on {len(self._hooks)} sites of {type(self._model).__name__}, {state}>"
+__all__ = ["Compression", "Handle", "Setting", "compress", "restore", "sites"]
 
 
 def compress(
     model_or_pipeline: Any,
-    operator: Operator | Compression | str,
+    operator: "Operator | Compression | Setting | str | Path",
     *,
     where: Sites = None,
     reuse: Literal["stage"] | None = None,
     groups: Groups = None,
     correct: bool = False,
+    when: Window | None = None,
 ) -> Handle:
     """Compress a diffusers model, or the U-Net or transformer of a pipeline, with an operator.
 
-    `operator` is an instance, a string such as "gated_merge(ratio=0.7)", or "none". A `Compression` holds all five
-    arguments and may be passed instead.
+    `operator` is an instance, a string such as "gated_merge(ratio=0.7)", or "none". A `Compression` holds all
+    arguments and may be passed instead. So may a `Setting`: several operators that `bigain.tune` found for this model,
+    as an object, its file "setting.json", or the Hub model ID of one; or a preset, "quality", "balanced" or "fast".
 
     `where` chooses the sites: a `Where`, a string such as "part='down'", or a function that filters self-attentions
     by `Site`. The default is the self-attentions of the finest grid of a U-Net, or of the first 12 of 28 blocks of a
@@ -119,21 +51,45 @@ def compress(
     trial in `DiffusionClassifier`, the two halves of guidance in `bigain.generate`. Other callers declare such rows
     with `models.rows.same_input`; undeclared rows do not share.
 
+    "classes" is "input" for the classes of a trial alone; in generation each row has its own plan.
+
+    `when=(500, 999)` lets the operator act in these timesteps only, both included, in a batch of several timesteps on
+    the rows that are in it. Other operators may act on the same sites at other timesteps.
+
     `correct=True` removes the error that compression makes on the mean row of a group from all of its rows. A
     classifier then keeps nearly all of its decisions, at the cost of one dense and one compressed row per group.
     """
     model = find_model(model_or_pipeline)
+    wanted = resolve(operator, model)
+    if isinstance(wanted, Setting):
+        check_alone(wanted, where, reuse, groups, correct, when)
+        compressions = wanted.parts
+    else:
+        compressions = (as_compression(wanted, where, reuse, groups, correct, when),)
+    parts: list[Attached] = []
+    try:
+        for compression in compressions:
+            parts.append(attached(model, compression))
+    except BaseException:
+        with LOCK:
+            detach(model, [part.attachment for part in parts])
+        raise
+    forget_compiled()
+    return Handle(model, parts)
+
+
+def attached(model: nn.Module, compression: Compression) -> Attached:
+    """Attach one operator to its sites."""
     family = family_of(model)
-    compression = as_compression(operator, where, reuse, groups, correct)
     chosen = sites(model, compression.where)
-    if isinstance(compression.operator, Nothing):  # a handle like any other, of a probe that is put on no model
+    if isinstance(compression.operator, Nothing):  # part of a handle like any other, of a probe that is on no model
         attachment = Attachment(compression, Probe(model, family), "")
         attachment.switch(on=True)
-        return Handle(model, attachment, [])
+        return Attached(attachment, [])
     check_kinds(compression.operator, chosen)
     check_keys(compression.operator, chosen)
     with LOCK:
-        check_free(model, chosen)
+        check_free(model, chosen, compression.when)
         known = probe_of(model)
         probe = known or Probe(model, family)
         keys = {attachment.key for hook in all_site_hooks(model) for attachment in hook.attachments}
@@ -144,25 +100,33 @@ def compress(
             probe.attach(model, everywhere)
         probe.attached_in.add(threading.get_ident())
         probe.counting = probe.counting or compression.operator.stochastic
-        probe.shares_inputs = probe.shares_inputs or compression.groups == "input"
+        probe.shares_inputs = probe.shares_inputs or compression.groups in ("input", "classes")
+        others = {key: window for key, window in probe.windows.items() if key != attachment.key}
+        probe.windows = others | ({attachment.key: compression.when} if compression.when else {})
         probe.reads_text = probe.reads_text or (compression.correct and any(site.kind == "cross" for site in chosen))
         attachment.switch(on=True)
-    forget_compiled()
-    return Handle(model, attachment, hooks)
+    return Attached(attachment, hooks)
 
 
 def as_compression(
-    operator: Operator | Compression | str, where: Sites, reuse: Any, groups: Any, correct: Any
+    operator: Operator | Compression | str, where: Sites, reuse: Any, groups: Any, correct: Any, when: Any
 ) -> Compression:
     if not isinstance(operator, Compression):
-        return Compression(operator, where, reuse, groups, correct)
-    options = {"where": where, "reuse": reuse, "groups": groups, "correct": correct or None}
+        return Compression(operator, where, reuse, groups, correct, when)
+    options = {"where": where, "reuse": reuse, "groups": groups, "correct": correct or None, "when": when}
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise TypeError(
             f"{given[0]} must be set in the Compression, got both; use dataclasses.replace(compression, {given[0]}=…)"
         )
     return operator
+
+
+def check_alone(setting: Setting, *options: Any) -> None:
+    names = ("where", "reuse", "groups", "correct", "when")
+    given = [name for name, value in zip(names, options, strict=True) if value not in (None, False)]
+    if given:
+        raise TypeError(f"{given[0]} is part of a setting; change it in {setting.name or 'the setting'} itself")
 
 
 def sites(model_or_pipeline: Any, where: Sites = None) -> list[Site]:
@@ -196,8 +160,13 @@ def check_keys(operator: Operator, chosen: list[Site]) -> None:
             check_projections(site.name, site.module)
 
 
-def check_free(model: nn.Module, chosen: list[Site]) -> None:
-    taken = {hook.site.name: spec(hook.attachment.operator) for hook in all_site_hooks(model) if hook.attachment}
+def check_free(model: nn.Module, chosen: list[Site], when: Window | None) -> None:
+    taken = {
+        hook.site.name: f"{spec(one.operator)}{f', when={one.when}' if one.when else ''}"
+        for hook in all_site_hooks(model)
+        for one in hook.attachments
+        if not one.removed and overlap(one.when, when)
+    }
     clash = [f"  {site.name}: {taken[site.name]}" for site in chosen if site.name in taken]
     if clash:
         raise ValueError(

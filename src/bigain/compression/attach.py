@@ -42,7 +42,8 @@ def attach(model: nn.Module, sites: list[Site], chosen: list[Site], attachment: 
             known[site.name].attach(site.module)
     hooks = [known[site.name] for site in chosen]
     for hook in hooks:
-        hook.attachments, hook.trace = (*hook.attachments, attachment), None
+        hook.attachments = (*hook.attachments, attachment)
+        hook.traces.pop(attachment.key, None)
     return hooks
 
 

@@ -1,7 +1,8 @@
 """What one call of `compress` does at its sites: an operator, its options, and the plans it makes."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -9,9 +10,10 @@ from torch import Tensor
 
 from bigain.compression.correction import enough_rows, group_means, join_plan
 from bigain.compression.setting import Compression
-from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
-from bigain.models.rows import RowGroups
+from bigain.models.probe import BlockCall, Probe
+from bigain.models.rows import RowGroups, take_groups
 from bigain.models.site import Site
+from bigain.models.state import ForwardState, correction_of
 from bigain.operators.base import Call, Operator, spec
 from bigain.tokens.constants import arange
 from bigain.tokens.grid import Grid
@@ -44,6 +46,7 @@ class Attachment:
         self.reuse = compression.reuse
         self.groups = compression.groups
         self.correct = compression.correct
+        self.when = compression.when
         self.probe = probe
         self.key = key
         self.removed = False
@@ -59,6 +62,15 @@ class Attachment:
         """Takes effect for passes that begin later; once removed, another attachment may have its key."""
         if not self.removed:
             self.probe.switch(self.key, on)
+
+    @contextmanager
+    def observed(self, observer: Observer) -> Iterator[None]:
+        """Inside the `with` block, call `observer` at each step of each site."""
+        before, self.observers = self.observers, (*self.observers, observer)
+        try:
+            yield
+        finally:
+            self.observers = before
 
     @torch.no_grad()
     def plan(self, hook: Any, block: BlockCall, x: Tensor, dense: Tensor | None = None) -> tuple[Plan, bool]:
@@ -104,7 +116,7 @@ class Attachment:
     def call(self, hook: Any, block: BlockCall, rows: int) -> Call:
         """The operator's `Call`; a stochastic one gets the keys of the inputs, or the number of the pass."""
         state, row_groups = block.state, block.state.row_groups
-        key, member = hook.zero, arange(rows, hook.zero.device)
+        key, member = hook.zero, arange(rows, hook.zero.device) if state.rows is None else state.rows
         if self.operator.stochastic and row_groups is not None and row_groups.keys is not None:
             key = row_groups.keys.index_select(0, row_groups.rows)
             member = torch.zeros_like(key) if row_groups.members is None else row_groups.members
@@ -116,23 +128,26 @@ class Attachment:
         """Which rows belong together, or None where each stands for itself."""
         if self.groups is None:
             return None
-        if self.groups == "input":
+        if self.groups == "classes" and (state.row_groups is None or state.row_groups.guidance):
+            return None
+        if self.groups == "input" or self.groups == "classes":
             if state.row_groups is not None and state.row_groups.rows.shape[0] != x.shape[0]:
                 expected = len(state.row_groups.rows)
                 raise RuntimeError(f"same_input declares {expected} rows, but the batch has {len(x)}")
             if state.row_groups is None and x.shape[0] > 1:
                 self._warn_undeclared()
             return state.row_groups
-        size = 2 if self.groups == "cfg" else self.groups
-        if x.shape[0] % size:
+        size, batch = 2 if self.groups == "cfg" else self.groups, state.batch or x.shape[0]
+        if batch % size:
             why = "; without guidance (guidance_scale=1, guess mode) leave groups out"
             raise ValueError(
-                f"groups={self.groups!r} needs a batch size divisible by {size}, got {len(x)}"
+                f"groups={self.groups!r} needs a batch size divisible by {size}, got {batch}"
                 + (why if self.groups == "cfg" else "")
             )
-        number = arange(x.shape[0], x.device)
-        count = x.shape[0] // size
-        return RowGroups(number % count if self.groups == "cfg" else number // size, count)
+        number = arange(batch, x.device)
+        count = batch // size
+        groups = RowGroups(number % count if self.groups == "cfg" else number // size, count)
+        return groups if state.rows is None else take_groups(groups, state.rows)
 
     def weigh(self, before: int, after: int, means: float) -> None:
         """Warn once, in eager mode, if a correction costs more than compression saves: FLOPs of one row."""

@@ -11,10 +11,12 @@ from bigain.compression.attachment import Attachment
 from bigain.compression.correction import Correction, group_means
 from bigain.compression.entry import Entry, Feed, after_text, check_cached, enter_cross, enter_self, mean_text
 from bigain.compression.joint import enter_joint, mean_arguments, part_hooks, text_first, with_means
+from bigain.compression.split import join_rows, take_rows
 from bigain.models.costs import site_flops
-from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
+from bigain.models.probe import BlockCall, Probe
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site
+from bigain.models.state import ForwardState, correction_of
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Identity, Plan
 from bigain.tokens.soft import SoftAssignment
@@ -66,7 +68,7 @@ class SiteHook:
         with torch.inference_mode(False):
             self.number = torch.tensor(site.index, device="cpu")
             self.zero = torch.zeros(1, dtype=torch.int64, device="cpu")
-        self.trace: SiteTrace | None = None
+        self.traces: dict[str, SiteTrace] = {}  # of the last call of each attachment, by its key
         self.local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,12 +101,18 @@ class SiteHook:
         return None
 
     def before(self, module: Any, args: Any, kwargs: Any = None) -> Any:
-        self.local.entered = self.local.observed = None
+        self.local.entered = self.local.observed = self.local.split = None
         block = self.probe.current()
         # without kwargs torch calls a hook that another thread is just putting on or taking off
         attachment = None if block is None or kwargs is None else self._acting(block.state)
         if attachment is None or block is None:
             return None
+        if block.state.parts and any(one.key in block.state.parts for one in self.attachments):
+            return self._split(module, block, args, kwargs)
+        return self._compressed(module, attachment, block, args, kwargs)
+
+    def _compressed(self, module: Any, attachment: Attachment, block: BlockCall, args: Any, kwargs: Any) -> Any:
+        """The arguments of the module for fewer tokens; what `after` must know of it waits in this thread."""
         x = args[0] if args else kwargs["hidden_states"]
         first = text_first(self.site.stream, x.shape[1], block.grid.tokens)
         self._check_input(x, first, block)
@@ -136,9 +144,10 @@ class SiteHook:
         means = joined.shape[0] / x.shape[0] - 1 if joined is not x else 0.0
         numbers = image.shape[1], entry.queries, entry.keys, entry.text
         mapping = plan.flops(x.shape[-1]) if isinstance(plan, SoftAssignment) else 0
-        self.trace = SiteTrace(block.grid, *numbers, shared if planned else 0, means, mapping)
+        trace = SiteTrace(block.grid, *numbers, shared if planned else 0, means, mapping)
+        self.traces[attachment.key] = trace
         if means:
-            self._weigh(attachment, module)
+            self._weigh(attachment, module, trace)
         if observed:
             self.local.observed = attachment, block, image
             attachment.notify("merged", self, block, image, plan)
@@ -170,10 +179,32 @@ class SiteHook:
         joined = torch.cat([x, means])
         return Correction(groups, cell, parts_of(dense, first)), joined, with_means(kwargs, text, x.shape[0])
 
-    def _weigh(self, attachment: Attachment, module: nn.Module) -> None:
+    def _split(self, module: Any, block: BlockCall, args: Any, kwargs: Any) -> Any:
+        """Each row as its own timestep says: the rows of one setting after the other, the last in the call itself."""
+        check_cached(self.site.name, module)
+        x = args[0] if args else kwargs["hidden_states"]
+        rest = {name: value for name, value in kwargs.items() if name != "hidden_states"}
+        parts = [(one, block.state.parts[one.key]) for one in self.attachments if one.key in block.state.parts]
+        done: list[tuple[Tensor, Any]] = []
+        covered = torch.zeros(x.shape[0], dtype=torch.bool, device=x.device)
+        for _, state in parts:
+            covered[state.rows] = True
+        dense = (~covered).nonzero()[:, 0]
+        if dense.shape[0]:
+            done.append((dense, module.forward(x[dense], *args[1:], **take_rows(rest, dense, x.shape[0]))))
+        for number, (attachment, state) in enumerate(parts, 1):
+            rows: Any = state.rows
+            call = block._replace(x=block.x[rows], state=state)
+            given = (x[rows], *args[1:]), take_rows(rest, rows, x.shape[0])
+            entered = self._compressed(module, attachment, call, *given)
+            if number == len(parts):
+                self.local.split = [*done, (rows, None)]
+                return entered
+            done.append((rows, self._left(module.forward(*entered[0], **entered[1]))))
+
+    def _weigh(self, attachment: Attachment, module: nn.Module, trace: SiteTrace) -> None:
         """Compare, once, what a correction costs with what is saved."""
-        trace = self.trace
-        if trace is None or attachment.weighed or torch.compiler.is_compiling():
+        if attachment.weighed or torch.compiler.is_compiling():
             return
         attachment.weigh(*trace.flops(replace(self.site, module=module)), trace.means)
 
@@ -189,6 +220,15 @@ class SiteHook:
         entered: Entered | None = getattr(self.local, "entered", None)
         if entered is None:
             return None
+        found, split = self._left(output), getattr(self.local, "split", None)
+        if split is None:
+            return found
+        self.local.split = None
+        return join_rows([*split[:-1], (split[-1][0], found)])
+
+    def _left(self, output: Any) -> Any:
+        """The output with all tokens, for what entered last."""
+        entered: Any = self.local.entered
         self.local.entered = None
         if torch.compiler.is_compiling() or getattr(self.local, "observed", None) is None:
             return unmerged(entered, output)

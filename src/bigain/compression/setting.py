@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from bigain.checks import whole
 from bigain.models.site import Site, Where, parse_where
+from bigain.models.windows import Window, check_window
 from bigain.operators.base import Operator, parse, spec
 
-Groups = int | Literal["cfg", "input"] | None
+Groups = int | Literal["cfg", "input", "classes"] | None
 Sites = Where | Callable[[Site], bool] | str | None
 
 
@@ -24,6 +25,7 @@ class Compression:
     reuse: Literal["stage"] | None = None
     groups: Groups = None
     correct: bool = False
+    when: Window | None = None  # the first and last timestep in which it acts; None means all
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operator", as_operator(self.operator))
@@ -31,6 +33,7 @@ class Compression:
         check_reuse(self.reuse)
         object.__setattr__(self, "groups", as_groups(self.groups))
         check_correct(self.correct, self.groups)
+        object.__setattr__(self, "when", check_window(self.when))
 
     def __str__(self) -> str:
         shown = [
@@ -38,6 +41,7 @@ class Compression:
             ("reuse", self.reuse),
             ("groups", self.groups),
             ("correct", self.correct or None),
+            ("when", self.when),
         ]
         return " ".join([spec(self.operator), *(f"{name}={value!r}" for name, value in shown if value is not None)])
 
@@ -48,7 +52,9 @@ class Compression:
             "where": self.where.spec(),
             "reuse": self.reuse,
             "groups": self.groups,
-            **({"correct": True} if self.correct else {}),  # records from before it existed do not have it
+            # records from before these existed do not have them
+            **({"correct": True} if self.correct else {}),
+            **({"when": list(self.when)} if self.when else {}),
         }
 
     def identity(self) -> dict[str, Any]:
@@ -80,11 +86,11 @@ def check_reuse(reuse: object) -> None:
 
 def as_groups(groups: Any) -> Groups:
     """Rows per group as an int; words unchanged."""
-    if groups is None or (isinstance(groups, str) and groups in ("cfg", "input")):
+    if groups is None or (isinstance(groups, str) and groups in ("cfg", "input", "classes")):
         return groups  # type: ignore[return-value]
     rows = whole(groups)
     if rows is None or rows < 1:
-        raise ValueError(f'groups must be None, an int of at least 1, "cfg" or "input", got {groups!r}')
+        raise ValueError(f'groups must be None, an int of at least 1, "cfg", "input" or "classes", got {groups!r}')
     return rows
 
 

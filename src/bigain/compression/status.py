@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bigain.models.costs import site_width
 from bigain.models.site import Site
+from bigain.models.windows import Window
 from bigain.operators.base import Call, Operator
 from bigain.tokens.grid import Grid
 
@@ -22,6 +23,7 @@ class SiteStatus(NamedTuple):
     flops_before: int
     flops_after: int
     ran: bool
+    when: Window | None = None  # the timesteps in which it acts; None means all
 
 
 class Status(list[SiteStatus]):
@@ -36,12 +38,14 @@ class Status(list[SiteStatus]):
         return sum(row.flops_after for row in self)
 
     def __str__(self) -> str:
+        windows = any(row.when for row in self)
         head = ("site", "grid", "tokens", "queries", "keys", "MFLOPs before", "after", "ran")
-        lines = [head]
+        lines = [(*head, "timesteps") if windows else head]
         for row in self:
             numbers = (str(row.tokens), str(row.queries), str(row.keys)) if row.ran else ("-", "-", "-")
             flops = (f"{row.flops_before / 1e6:.1f}", f"{row.flops_after / 1e6:.1f}") if row.ran else ("-", "-")
-            lines.append((row.name, str(row.grid or "-"), *numbers, *flops, "yes" if row.ran else "no"))
+            when = ("{}-{}".format(*row.when) if row.when else "all",) if windows else ()
+            lines.append((row.name, str(row.grid or "-"), *numbers, *flops, "yes" if row.ran else "no", *when))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines
@@ -59,10 +63,16 @@ def site_status(site: Site, operator: Operator, trace: Any) -> SiteStatus:
     return SiteStatus(site.name, trace.grid, trace.tokens, trace.queries, trace.keys, before, after, ran=True)
 
 
+PLANS: dict[tuple[type[Operator], str, Grid, int], int] = {}  # FLOPs that were counted before
+
+
 def plan_flops(operator: Operator, grid: Grid, width: int) -> int:
     """FLOPs of making a plan for one sample, counted on the meta device."""
-    meta = torch.device("meta")
-    call = Call(grid, torch.zeros(1, device=meta), torch.zeros(1, dtype=torch.int64, device=meta))
-    with FlopCounterMode(display=False) as counter:
-        operator.plan(torch.empty((1, grid.tokens, width), device=meta), call)
-    return int(counter.get_total_flops())
+    key = (type(operator), repr(operator), grid, width)
+    if key not in PLANS:
+        meta = torch.device("meta")
+        call = Call(grid, torch.zeros(1, device=meta), torch.zeros(1, dtype=torch.int64, device=meta))
+        with FlopCounterMode(display=False) as counter:
+            operator.plan(torch.empty((1, grid.tokens, width), device=meta), call)
+        PLANS[key] = int(counter.get_total_flops())
+    return PLANS[key]

@@ -141,6 +141,8 @@ def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
     `real` is how many real images there are to compare with; None means that this process compares nothing.
     """
     for setting in experiment.settings:
+        for document in setting.shapes:
+            document.check(denoiser.network)
         with attached(denoiser.network, setting):
             pass
     for setting in experiment.settings:

@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from bigain.bench.flops import count_flops, group_flops, reused_flops
+from bigain.bench.flops import count_flops, group_flops, mean_flops, reused_flops
+from bigain.bench.trajectory import Size, acting, alone
 from bigain.caching import Cache, cache
 from bigain.classify.images import to_tensors
+from bigain.compression import Compression
 from bigain.experiments.chunks import GENERATED_AT_ONCE
 from bigain.experiments.compute import attached
 from bigain.experiments.experiment import Setting
@@ -21,7 +23,7 @@ from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run
 from bigain.experiments.samples import Samples, Spectra
 from bigain.experiments.subjects import real_data, subjects, whole_data
-from bigain.generation import generate
+from bigain.generation import generate, sampling_timesteps
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
 from bigain.metrics.intervals import bootstrap_mean, wilson
@@ -33,13 +35,6 @@ from bigain.zoo.catalog import folder_of
 from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 
 FEW = 100
-
-
-class Size(TypedDict, total=False):
-    """The size of a forward pass."""
-
-    latent: tuple[int, int]
-    text_tokens: int
 
 
 class Evaluator:
@@ -58,7 +53,7 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            cost = setting_cost(self.network, setting, **self.size)
+            cost = setting_cost(self.network, setting, self.timesteps(setting), **self.size)
             if setting.cache is not None:
                 cost["flops"] = self.cached_flops(setting, setting.cache, cost["flops"])
             for name, value in cost.items():
@@ -76,6 +71,14 @@ class Evaluator:
         denoiser = self.run.denoiser
         return {"latent": denoiser.latent_shape[1:], "text_tokens": denoiser.text_tokens}
 
+    def timesteps(self, setting: Setting) -> list[float] | None:
+        """Those of the sampler where a setting generates; None for all."""
+        wanted = self.run.experiment.generate
+        if wanted is None or "generate" not in setting.tasks:
+            return None
+        sampling = wanted.sampling(self.run.experiment.seed, setting.num_inference_steps)
+        return sampling_timesteps(self.run.denoiser, sampling)
+
     def cached_flops(self, setting: Setting, chosen: Cache, computed: int) -> int:
         """FLOPs of a sampler step, mean over those of the first images: they are made again, to count."""
         wanted = self.run.experiment.generate
@@ -86,19 +89,22 @@ class Evaluator:
         with attached(self.run.denoiser.network, replace(setting, cache=None)), cache(self.run.denoiser, chosen) as one:
             generate(self.run.denoiser, named, sampling)
             share = one.reused / (one.computed + one.reused)
-        with attached(self.network, alone(replace(setting, cache=None))):
-            reused = reused_flops(self.network, chosen, **self.size)
+        steps, reused = self.timesteps(setting) or [0.0], 0.0
+        for parts, count in Counter(acting(alone(setting.attach), t) for t in steps).items():
+            with attached(self.network, replace(setting, cache=None, attach=parts)):
+                reused += count / len(steps) * reused_flops(self.network, chosen, **self.size)
         return round(computed + share * (reused - computed))
 
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
-        trials: Counter[int] = Counter()
+        trials: Counter[tuple[tuple[Compression, ...], int]] = Counter()
         images = 0
         for row in self.run.store.each_decision(self.run.ids[setting.label]):
             images += 1
-            trials.update([] if row.errors is None else (~np.isnan(row.errors)).sum(0).tolist())
-        cost = {k: group_flops(self.network, setting.attach, k, **self.size) for k in trials}
-        return sum(count * cost[k] for k, count in trials.items()) / max(1, images)
+            alive = [] if row.errors is None else (~np.isnan(row.errors)).sum(0).tolist()
+            trials.update((acting(setting.attach, t), k) for t, k in zip(row.timesteps, alive, strict=bool(alive)))
+        spent = sum(count * group_flops(self.network, *trial, **self.size) for trial, count in trials.items())
+        return spent / max(1, images)
 
     def difference_error(self, setting: Setting) -> float | None:
         """Relative error of the differences between classes against the uncompressed model, on trials that both ran."""
@@ -208,17 +214,20 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
     return found - found.mean(1, keepdims=True)
 
 
-def setting_cost(network: nn.Module, setting: Setting, **size: Unpack[Size]) -> dict[str, Any]:
-    """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates."""
-    with attached(network, alone(replace(setting, cache=None))) as handles:
-        flops = count_flops(network, **size)
-        rows = [row for handle in handles for row in handle.status() if row.ran]
+def setting_cost(
+    network: nn.Module, setting: Setting, timesteps: list[float] | None = None, **size: Unpack[Size]
+) -> dict[str, Any]:
+    """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates.
+
+    Where operators act in some timesteps only, FLOPs are the mean over the timesteps of a trajectory.
+    """
+    rows = []
+    for part in alone(setting.attach):  # one by one: they may act on the same sites at other timesteps
+        with attached(network, replace(setting, cache=None, attach=(replace(part, when=None),))) as handles:
+            count_flops(network, **size)
+            rows += [row for handle in handles for row in handle.status() if row.ran]
+    flops = round(mean_flops(network, setting.attach, timesteps, **size))
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
-
-
-def alone(setting: Setting) -> Setting:
-    """The setting as one sample runs it, which shares nothing."""
-    return replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
 
 
 class Predicted(NamedTuple):

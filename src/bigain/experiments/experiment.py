@@ -13,7 +13,9 @@ from typing import Any
 from bigain.caching import Cache, cache_spec
 from bigain.checks import check_count
 from bigain.classify.presets import check_policy, policy_identity
+from bigain.compression.document import Setting as Document
 from bigain.compression.setting import Compression
+from bigain.experiments.attaching import Place, attachments
 from bigain.experiments.cached import check_cached, row_cache
 from bigain.generation import Sampling
 from bigain.plugins import load_file
@@ -39,6 +41,7 @@ class Setting:
     num_inference_steps: int | None = None  # instead of those of [generate]
     timesteps: Any = None  # instead of the experiment's
     cache: Cache | None = None  # generation only
+    shapes: tuple[Document, ...] = field(default=(), compare=False)  # settings that must fit the model
 
     @property
     def own(self) -> dict[str, Any]:
@@ -150,7 +153,8 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
     generation = read_generation(found["generate"]) if "generate" in found else None
     whole.setdefault("n", 0)
     check_policy(whole.get("policy", "stages"))
-    rows = [setting for row in found["rows"] for setting in expand(row, whole["n"], tasks)]
+    place = Place(folder, whole["model"])
+    rows = [setting for row in found["rows"] for setting in expand(row, whole["n"], tasks, place)]
     whole["timesteps"] = read_timesteps(whole.get("timesteps"))
     experiment = Experiment(
         **whole,
@@ -217,7 +221,7 @@ def check_whole(experiment: Experiment) -> None:
         raise ValueError("the task classify needs n, the number of images")
 
 
-def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Setting]:
+def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...], place: Place) -> Iterator[Setting]:
     """The settings of a row, one for each combination of its swept values."""
     swept = {key: value for key, value in row.items() if key not in OF_ROW}
     for key, values in swept.items():
@@ -238,11 +242,13 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
         raise ValueError(f"row {row.get('name', parts[0])!r} sweeps {sorted(swept)} but its braces are {sorted(used)}")
     for values in itertools.product(*swept.values()):
         chosen = dict(zip(swept, values, strict=True))
-        attach = tuple(made for part in parts if (made := attachment(part, chosen)) is not None)
+        made = [attachments(with_values(part, chosen), place) for part in parts]
+        attach = tuple(compression for each in made for compression in each.parts)
+        documents = tuple(each.document for each in made if each.document is not None)
         name = row.get("name") or row["operator"]
         policy, steps = row_policy(row, chosen), row.get("num_inference_steps")
         own = policy, steps, read_timesteps(row.get("timesteps")), row_cache(row, partial(filled, values=chosen))
-        setting = Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), *own)
+        setting = Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), *own, documents)
         check_cached(setting.name, setting.tasks, setting.cache)
         yield setting
 
@@ -264,16 +270,14 @@ def filled(text: str, values: dict[str, Any]) -> str:
     return BRACES.sub(lambda match: str(values[match[1]]), text)
 
 
-def attachment(part: dict[str, Any], values: dict[str, Any]) -> Compression | None:
+def with_values(part: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """What a row attaches, checked, with its braces replaced by values."""
     check_keys("attach key", part, OF_ATTACH)
     if not isinstance(part.get("operator"), str):
         raise ValueError(f"operator must be a string, such as 'todo(factor=2)', got {part}")
     if not isinstance(part.get("where", ""), str):
         raise ValueError(f"where must be a string, such as \"part='down'\", got {part['where']!r}")
-    known: dict[str, Any] = {
-        key: filled(value, values) if isinstance(value, str) else value for key, value in part.items()
-    }
-    return None if known["operator"] == "none" else Compression(**known)
+    return {key: filled(value, values) if isinstance(value, str) else value for key, value in part.items()}
 
 
 def tables(found: Any) -> bool:

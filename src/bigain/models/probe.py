@@ -16,47 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from bigain.models.family import Family, find_model
-from bigain.models.rows import RowGroups, SiteCache, current_rows
+from bigain.models.rows import current_rows
 from bigain.models.site import Site
+from bigain.models.state import ForwardState
+from bigain.models.windows import Window, rows_inside, values_of
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Plan
 
 KEY = "bigain"
 VALUE = "value"  # what the carrier was, where it is no dict
 LOCK = threading.RLock()  # whoever attaches, removes, begins or ends a pass holds it for that moment
-
-
-class ForwardState:
-    """One forward pass: the timestep of each row, its number, which rows share an input, and what is on."""
-
-    def __init__(
-        self,
-        t: Tensor | None,
-        pass_index: Tensor | None,
-        row_groups: RowGroups | None = None,
-        active: tuple[str, ...] = (),
-    ) -> None:
-        self.t = t
-        self.pass_index = pass_index
-        self.row_groups = row_groups
-        self.active = active  # from the first block to the last, whatever is attached or removed meanwhile
-        self.stages: dict[str, dict[str, Plan]] = {}  # plans made so far, where the blocks of a stage share them
-        cache = {} if row_groups is None or row_groups.cache is None else row_groups.cache
-        # two chains for each: of plans, which several sites may use, and of corrections, which each site has
-        self.cache = {name: cache.setdefault(name, SiteCache()) for key in active for name in (key, correction_of(key))}
-
-    def next_cache(self, key: str) -> SiteCache:
-        """The cache of the current site."""
-        cell = self.cache[key]
-        if cell.next is None:
-            cell.next = SiteCache()
-        self.cache[key] = cell.next
-        return cell
-
-
-def correction_of(key: str) -> str:
-    """The name of the chain of corrections for a key."""
-    return f"{key} correction"
 
 
 class Carried(NamedTuple):
@@ -108,6 +77,7 @@ class Probe:
         self.arguments = arguments_of(type(model))
         self.block_arguments: dict[str, list[str]] = {}  # by the class of the block
         self.active: tuple[str, ...] = ()  # keys of what is attached and switched on
+        self.windows: dict[str, Window] = {}  # timesteps in which they act, where that is not all
         self.counting = False
         self.shares_inputs = False  # something makes one plan for rows with the same noisy input
         self.reads_text = False  # something needs the text itself, not the number of a prompt
@@ -184,11 +154,25 @@ class Probe:
             pass_index = self.count.clone()
             self.count.add_(1)
         state = ForwardState(t, pass_index, current_rows(), self.active)
+        if any(key in self.windows for key in state.active):
+            state = self._windowed(state, argument("timestep"), latents.shape[0])
         grid = self.family.grid(model, argument) if state.active else None  # dense, a model takes what has no grid
         carried = Carried(state, grid, {})
         name = self.family.carrier
         carrier = {VALUE: argument(name)} if self.family.wrapped else argument(name) or {}
         return put(name, {**carrier, KEY: carried}, args, kwargs, self.arguments)
+
+    def _windowed(self, state: ForwardState, t: Any, rows: int) -> ForwardState:
+        """What acts in this pass, and on which of its rows, where windows of timesteps decide that."""
+        if torch.compiler.is_compiling():
+            raise RuntimeError(
+                f"when= looks at the timestep, which a graph of a whole {self.model_class} cannot do; compile its "
+                "blocks with compile_repeated_blocks(), or leave when out"
+            )
+        if t is None:
+            raise RuntimeError(f"when= needs a timestep, and {self.model_class} was called without one")
+        timesteps = values_of(t, rows, self.family.timesteps)
+        return state.among({key: rows_inside(self.windows.get(key), timesteps) for key in state.active})
 
     def _begin(self, model: nn.Module) -> bool:
         """Whether anything is on for this pass; hooks stay in place until it ends."""

@@ -68,8 +68,8 @@ def parse(text: str) -> Any:
     return call(OPERATORS[name], name, args, kwargs)
 
 
-def spec(operator: Any) -> str:
-    """The string that `parse` turns into an equal operator: every field that is not at its default."""
+def spec(operator: Any, *, defaults: bool = False) -> str:
+    """The string that `parse` turns into an equal operator: every field that is not at its default, or all of them."""
     if isinstance(operator, Nothing):
         return NONE
     names = {cls: name for name, cls in OPERATORS.items()}
@@ -78,7 +78,7 @@ def spec(operator: Any) -> str:
     shown = [
         f"{field.name}={literal(getattr(operator, field.name))!r}"
         for field in dataclasses.fields(operator)
-        if getattr(operator, field.name) != field.default
+        if defaults or getattr(operator, field.name) != field.default
     ]
     return f"{names[type(operator)]}({', '.join(shown)})"
 

@@ -95,6 +95,18 @@ def make_page(content: Content) -> str:
     return Template(TEMPLATE.read_text()).substitute(parts)
 
 
+def bare_page(title: str, name: str, lead: str, body: str) -> str:
+    """A page in the style of the demo's with another content, which is HTML."""
+    head = Template(TEMPLATE.read_text().partition("<body>")[0]).substitute(title=escape(title))
+    top = f'<p class="name">{escape(name)}</p>\n<h1>{escape(title)}</h1>\n<p class="lead">{escape(lead)}</p>'
+    return f"{head}<body>\n<header>\n{top}\n</header>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+
+
+def section(head: str, body: str) -> str:
+    """A section whose body is HTML."""
+    return f"<section>\n<h2>{escape(head)}</h2>\n{body}\n</section>"
+
+
 def about(spec: str) -> str:
     return OPERATORS[spec.split("(")[0]]
 

@@ -16,7 +16,7 @@ from bigain.classify.decision import Standing
 from bigain.classify.images import to_tensor
 from bigain.classify.policies import paper_stages
 from bigain.classify.presets import PRESETS
-from bigain.commands.request import CORRECT, POLICY, CompressionOptions
+from bigain.commands.request import CORRECT, POLICY
 from bigain.compression import compress
 from bigain.denoisers.base import Denoiser
 from bigain.escape import html as escape
@@ -25,7 +25,7 @@ from bigain.studio.image_picker import Chosen, ImagePicker, given, image_picker
 from bigain.studio.limits import AT_ONCE, check_names, in_words
 from bigain.studio.models import Models
 from bigain.studio.parts import Meter, counted, figure, flops, less, meters, note
-from bigain.studio.setting import OperatorControls, operator_controls, text_of
+from bigain.studio.setting import OperatorControls, compression_of, operator_controls, text_of
 
 MOST = 12  # classes shown of many
 NAMES = ("uncompressed", "compressed")
@@ -104,7 +104,7 @@ def race(
     if not models.loaded(model):
         yield note("Loading the model …")
     text = text_of(*operator)
-    compression = CompressionOptions(text).compression("input", CORRECT)
+    compression = compression_of(text, "input", CORRECT)
     with ExitStack() as stack:
         lanes = []
         for name, wanted in zip(NAMES, (None, compression), strict=True):

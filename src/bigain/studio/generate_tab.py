@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import gradio as gr
 from PIL import Image
 
-from bigain.commands.request import CompressionOptions
 from bigain.compression import compress
 from bigain.escape import html as escape
 from bigain.generation import Sampling, Step, watch
@@ -20,7 +19,7 @@ from bigain.registry import NONE
 from bigain.studio.limits import MAX_IMAGES, MAX_NAME, MAX_STEPS, check_names, check_range, in_words
 from bigain.studio.models import Models
 from bigain.studio.parts import Meter, data_uri, flops, less, meters, note
-from bigain.studio.setting import OperatorControls, operator_controls, text_of
+from bigain.studio.setting import OperatorControls, compression_of, operator_controls, text_of
 
 STEPS, FIRST = 20, 2
 LARGEST_SEED = 2**31 - 1
@@ -109,7 +108,7 @@ def form(models: Models, model: str, classes: Sequence[str], prompts: str, *rest
     with ExitStack() as stack:
         sides = []
         for text in words:
-            denoiser, compression = models.own(model), CompressionOptions(text).compression()
+            denoiser, compression = models.own(model), compression_of(text)
             if compression is not None:
                 stack.enter_context(compress(denoiser, compression))
             cost = models.cost(model, compression).of(1)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from bigain.compression import Compression
 from bigain.operators.base import OPERATORS, parse, spec
 from bigain.registry import NONE
 
@@ -76,6 +77,11 @@ def text_of(name: str, ratio: Any, factor: Any, more: str) -> str:
     parts += [f"{name}={SHARE}" for name in required(name) if f"{name}=" not in str(more)]
     parts += [str(more)[:LONGEST].strip()] if str(more or "").strip() else []
     return spec(parse(f"{name}({', '.join(parts)})"))
+
+
+def compression_of(text: str, groups: str | None = None, correct: bool = False) -> Compression | None:
+    """What `text_of` says, for `compress`; None for no compression."""
+    return None if text == NONE else Compression(text, groups=groups, correct=correct)  # type: ignore[arg-type]
 
 
 def shown(operator: str) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Tune a model to a budget: what each operator costs and does at each site, the best choice, and its verification."""
