@@ -34,7 +34,7 @@ ARROWS = {
     "bench": {"caching", "classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "plots": {"bench", "experiments", "metrics", "pictures", "tokens", "tuning"},
     "commands": {
-        "caching", "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading",
+        "bench", "caching", "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading",
         "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "theory", "tokens",
         "tuning", "zoo",
     },
