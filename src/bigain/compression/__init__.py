@@ -18,6 +18,7 @@ from bigain.compression.status import SiteStatus, Status, site_status
 from bigain.models.family import family_of, find_model
 from bigain.models.probe import LOCK, Probe, probe_of
 from bigain.models.site import Site, choose
+from bigain.models.stand_in import remove_stand_ins
 from bigain.operators.base import Nothing, Operator, spec
 
 __all__ = ["Compression", "Handle", "compress", "restore", "sites"]
@@ -172,9 +173,10 @@ def sites(model_or_pipeline: Any, where: Sites = None) -> list[Site]:
 
 
 def restore(model_or_pipeline: Any) -> None:
-    """Remove everything that `compress` attached to a model or pipeline."""
+    """Remove everything that `compress` and `prune` attached to a model or pipeline."""
     model = find_model(model_or_pipeline)
     with LOCK:
+        remove_stand_ins(model)
         detach(model, {attachment for hook in all_site_hooks(model) for attachment in hook.attachments})
 
 

@@ -10,6 +10,7 @@ from bigain.models.rows import RowGroups
 from bigain.tokens.plans import Plan
 from bigain.tokens.rotary import Rotation
 
+PURPOSE = "compression"  # of the hooks of this room
 TEXT, MASK = "encoder_hidden_states", "attention_mask"
 
 

@@ -8,13 +8,25 @@ import torch
 from torch import Tensor, nn
 
 from bigain.compression.attachment import Attachment
-from bigain.compression.correction import Correction, group_means
-from bigain.compression.entry import Entry, Feed, after_text, check_cached, enter_cross, enter_self, mean_text
+from bigain.compression.correction import Correction, first_rows, group_means
+from bigain.compression.entry import (
+    PURPOSE,
+    Entry,
+    Feed,
+    KeyValue,
+    after_text,
+    check_cached,
+    enter_cross,
+    enter_self,
+    mean_text,
+)
 from bigain.compression.joint import enter_joint, mean_arguments, part_hooks, text_first, with_means
 from bigain.models.costs import site_flops
+from bigain.models.hooks import HookOwner
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site
+from bigain.models.stand_in import StandIn, stand_in_of, standing_in
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Identity, Plan
 
@@ -48,12 +60,14 @@ class Entered(NamedTuple):
     feed: Feed | None
 
 
-class SiteHook:
+class SiteHook(HookOwner):
     """The two hooks of one site: merge the tokens before, unmerge them after.
 
     `attachments` are all that act here; a pass has at most one of them on. There may be none: without hooks, compilers
     would treat the site as a copy of another one.
     """
+
+    purpose = PURPOSE
 
     def __init__(self, site: Site, probe: Probe) -> None:
         self.site = replace(site, module=nn.Identity())  # a copied model must not carry the original's module
@@ -64,6 +78,7 @@ class SiteHook:
             self.number = torch.tensor(site.index, device="cpu")
             self.zero = torch.zeros(1, dtype=torch.int64, device="cpu")
         self.trace: SiteTrace | None = None
+        self.stand_in: StandIn | None = None  # computes something else in the module's place
         self.local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -76,10 +91,21 @@ class SiteHook:
         for part, hook in part_hooks(self, self.site, module):
             hook.attach(part)
         module.register_forward_hook(self.after)
-        module.register_forward_pre_hook(self.before, with_kwargs=True)
+        # what stands in for the module gets the merged tokens
+        module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=stand_in_of(module) is not None)
+
+    def needed(self) -> bool:
+        self.attachments = tuple(attachment for attachment in self.attachments if not attachment.removed)
+        return bool(self.attachments)
+
+    def leave(self, module: nn.Module) -> None:
+        if isinstance(module.__dict__.get("to_kv"), KeyValue):
+            del module.__dict__["to_kv"]
 
     def feed(self) -> Feed | None:
         """What the parts of the attention get that runs in this thread."""
+        if self.stand_in is not None and self.stand_in.done():
+            return None
         entered: Entered | None = getattr(self.local, "entered", None)
         return None if entered is None else entered.feed
 
@@ -135,6 +161,8 @@ class SiteHook:
         self.trace = SiteTrace(block.grid, *numbers, shared if planned else 0, means)
         if means:
             self._weigh(attachment, module)
+        if self.stand_in is not None:
+            self.stand_in.expect(rows_of(x, joined, groups))
         if observed:
             self.local.observed = attachment, block, image
             attachment.notify("merged", self, block, image, plan)
@@ -162,7 +190,7 @@ class SiteHook:
             text = mean_text(self.site.name, kwargs, groups)
         elif self.site.kind == "self" and self.site.stream is not None:
             text = mean_arguments(self.site.name, kwargs, groups)
-        dense = module.forward(means, **(kwargs | text))
+        dense = standing_in(self.stand_in, module, means, kwargs | text, first_rows(groups))
         joined = torch.cat([x, means])
         return Correction(groups, cell, parts_of(dense, first)), joined, with_means(kwargs, text, x.shape[0])
 
@@ -193,6 +221,13 @@ class SiteHook:
         whole = unmerged(entered, output)
         attachment.notify("unmerged", self, block, x, entered.plan)
         return whole
+
+
+def rows_of(x: Tensor, joined: Tensor, groups: RowGroups | None) -> Tensor | None:
+    """Which rows of the batch the rows are that a module gets, where mean rows stand after them."""
+    if groups is None or joined is x:
+        return None
+    return torch.cat([torch.arange(x.shape[0], device=groups.rows.device), first_rows(groups)])
 
 
 def parts_of(output: Any, first: int) -> tuple[Tensor, ...]:
