@@ -25,6 +25,16 @@ class Feed(NamedTuple):
     turns: dict[str, Rotation]
     axis: int
 
+    def of_rows(self, rows: Tensor) -> "Feed":
+        """The same for some rows; tables of one row are for all."""
+
+        def taken(table: Tensor) -> Tensor:
+            return table if table.shape[0] == 1 else table[rows]
+
+        inputs = {name: taken(x) for name, x in self.inputs.items()}
+        turns = {name: Rotation(*map(taken, turn)) for name, turn in self.turns.items()}
+        return Feed(inputs, turns, self.axis)
+
 
 class Entry(NamedTuple):
     """Tokens and arguments of a module, what its parts get, and how many queries, keys and text tokens there are."""

@@ -26,7 +26,7 @@ from bigain.models.hooks import HookOwner
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site
-from bigain.models.stand_in import StandIn, stand_in_of, standing_in
+from bigain.models.stand_in import SUBSET, StandIn, stand_in_of, standing_in
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Identity, Plan
 
@@ -107,7 +107,8 @@ class SiteHook(HookOwner):
         if self.stand_in is not None and self.stand_in.done():
             return None
         entered: Entered | None = getattr(self.local, "entered", None)
-        return None if entered is None else entered.feed
+        feed = None if entered is None else entered.feed
+        return feed if feed is None or self.stand_in is None or SUBSET.rows is None else feed.of_rows(SUBSET.rows)
 
     @property
     def attachment(self) -> Attachment | None:

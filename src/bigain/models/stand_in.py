@@ -5,7 +5,8 @@ and its output is replaced.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -20,6 +21,25 @@ LEFT_OUT = ("attention_mask", "encoder_attention_mask", "encoder_hidden_states_m
 
 # (module, its input, its other arguments, what was read off the timesteps, rows of the batch) -> output, or None
 Replacement = Callable[[nn.Module, Tensor, dict[str, Any], Any, Tensor | None], Any]
+
+
+class Subset(threading.local):
+    """The rows of the batch that a module is called with in this thread, where it is not all of them."""
+
+    rows: Tensor | None = None
+
+
+SUBSET = Subset()
+
+
+@contextmanager
+def only_rows(rows: Tensor) -> Iterator[None]:
+    """Inside the `with` block, modules are called with some rows of a batch."""
+    before, SUBSET.rows = SUBSET.rows, rows
+    try:
+        yield
+    finally:
+        SUBSET.rows = before
 
 
 class Attached:

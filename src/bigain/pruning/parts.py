@@ -28,8 +28,10 @@ class Prunable:
 
     def flops(self, text: int) -> int:
         """FLOPs of one row at the model's own size, nearly all in proportion to the groups."""
-        keys = text if self.site.kind == "cross" else self.site.tokens
-        return site_flops(self.site, self.site.tokens, keys, text if self.site.stream is not None else 0)
+        if self.site.kind == "cross":
+            return site_flops(self.site, self.site.tokens, text)
+        joint = self.site.stream is not None and self.site.stream.text == "apart"
+        return site_flops(self.site, self.site.tokens, self.site.tokens, text if joint else 0)
 
 
 def prunable(sites: list[Site]) -> list[Prunable]:

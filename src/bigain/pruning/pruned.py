@@ -1,6 +1,6 @@
 """What pruning found, as data: it can be attached to any model of the same configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bigain.models.family import family_of
-from bigain.models.stand_in import Replacement, attach_stand_ins
+from bigain.models.stand_in import Replacement, attach_stand_ins, only_rows
 from bigain.pruning.handle import Handle
 from bigain.pruning.parts import Prunable, prunable, smaller
 from bigain.pruning.second_order import Removal
@@ -73,11 +73,14 @@ class SmallerSite:
         groups = [(stage, torch.tensor(own, device=x.device)) for stage, own in reading.groups(rows, x.shape[0])]
         if all(self.modules[stage] is None for stage, _ in groups):
             return None
-        outputs = [(self.modules[stage] or module).forward(x[own], **of_rows(kwargs, own, x)) for stage, own in groups]
+        outputs = []
+        for stage, own in groups:
+            with only_rows(own):
+                outputs.append((self.modules[stage] or module).forward(x[own], **of_rows(kwargs, own, x)))
         back = torch.cat([own for _, own in groups]).argsort()
         if isinstance(outputs[0], tuple):
-            return tuple(torch.cat(parts)[back] for parts in zip(*outputs, strict=True))
-        return torch.cat(outputs)[back]
+            return tuple(joined(parts, back) for parts in zip(*outputs, strict=True))
+        return joined(outputs, back)
 
     def _refresh(self, module: Any) -> None:
         """Follow the model to another device, dtype or attention processor; other layers are refused."""
@@ -98,6 +101,13 @@ class SmallerSite:
                 return
             if self.part.site.kind != "mlp":
                 smaller_one.processor = module.processor
+
+
+def joined(parts: Sequence[Tensor], back: Tensor) -> Tensor:
+    """The rows of all stages in their order; heads that the block drops may differ in number, and become zeros."""
+    if len({part.shape[-1] for part in parts}) > 1:
+        return parts[0].new_zeros((len(back), *parts[0].shape[1:]))
+    return torch.cat(list(parts))[back]
 
 
 BY_ROW = ("encoder_hidden_states", "attention_mask", "encoder_attention_mask", "encoder_hidden_states_mask", "temb")

@@ -61,5 +61,5 @@ def dummy_flops(site: Site) -> int:
     """What the module itself still computes where something stands in for it: one token, no rows of an MLP."""
     if site.kind == "mlp":
         return 0
-    text = 1 if site.stream is not None and site.stream.text == "apart" else 0
-    return site_flops(site, 1, 1, text)
+    joint = site.kind == "self" and site.stream is not None and site.stream.text == "apart"
+    return site_flops(site, 1, 1, int(joint))
