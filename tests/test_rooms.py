@@ -19,6 +19,7 @@ ARROWS = {
     "denoisers": {"models"},
     "data": set(),
     "compression": {"models", "operators", "tokens"},
+    "pruning": {"classify", "compression", "data", "denoisers", "models", "progress"},
     "tomesd": {"operators", "models", "compression"},
     "classify": {"models", "denoisers", "pictures"},  # not compression
     "generation": {"models", "denoisers"},
@@ -38,7 +39,7 @@ ARROWS = {
         "bench", "classify", "commands", "compression", "data", "experiments", "generation", "loading", "models",
         "operators", "plots", "plugins", "progress", "tokens", "zoo",
     },
-    "__init__": {"operators", "models", "classify", "compression", "generation", "loading"},
+    "__init__": {"operators", "models", "classify", "compression", "generation", "loading", "pruning"},
 }  # fmt: skip
 
 

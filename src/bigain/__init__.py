@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         spec,
     )
     from bigain.profile import TimestepProfile
+    from bigain.pruning import prune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "generate",
     "load",
     "parse",
+    "prune",
     "restore",
     "sites",
     "spec",
@@ -60,6 +62,7 @@ PLACES = {
     "compress": "bigain.compression",
     "generate": "bigain.generation",
     "load": "bigain.loading",
+    "prune": "bigain.pruning",
     "restore": "bigain.compression",
     "sites": "bigain.compression",
 }

@@ -22,7 +22,9 @@ def test_the_speed_of_the_linear_schedule():
     assert float(ratio[0] / ratio[1]) == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize("schedule", [LINEAR, Schedule("scaled_linear", 0.00085, 0.012), Schedule("squaredcos_cap_v2"), FLOW])
+@pytest.mark.parametrize(
+    "schedule", [LINEAR, Schedule("scaled_linear", 0.00085, 0.012), Schedule("squaredcos_cap_v2"), FLOW]
+)
 def test_scores_are_finite_and_scaled(schedule):
     found = scores(schedule, 0.1)
     assert (float(found.min()), float(found.max())) == (0, 1)
@@ -59,9 +61,7 @@ def test_sparsity_is_in_proportion_to_one_minus_the_score():
     assert sum(w * x for w, x in zip(stages.shares, found, strict=True)) == pytest.approx(0.2)
 
 
-@given(
-    st.floats(0, 0.89), st.lists(st.tuples(st.floats(0.05, 1), st.floats(0.05, 1)), min_size=1, max_size=4)
-)
+@given(st.floats(0, 0.89), st.lists(st.tuples(st.floats(0.05, 1), st.floats(0.05, 1)), min_size=1, max_size=4))
 def test_the_total_is_as_asked_whatever_is_full(total, pairs):
     weights = [weight / sum(w for w, _ in pairs) for weight, _ in pairs]
     found = share_out(total, [wanted for _, wanted in pairs], weights, 0.9)

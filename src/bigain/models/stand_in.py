@@ -122,7 +122,7 @@ def one_token(x: Tensor, kwargs: dict[str, Any], is_mlp: bool) -> tuple[Any, dic
     """The least that a module takes: an MLP no rows, an attention one token of one row."""
     if is_mlp:
         return (x[:0],), kwargs
-    rest = {key: None if key in LEFT_OUT else value for key, value in kwargs.items()}
+    rest: dict[str, Any] = {key: None if key in LEFT_OUT else value for key, value in kwargs.items()}
     if isinstance(rest.get(TEXT), Tensor):
         rest[TEXT] = rest[TEXT][:1, :1]
     return (x[:1, :1],), rest
@@ -162,6 +162,7 @@ def attach_stand_ins(model: nn.Module, sites: list[Site], replacements: dict[str
         if known is None:
             probe.attach(model, family.sites(model))
         probe.attached_in.add(threading.get_ident())
+        probe.reads_text = probe.reads_text or any(s.kind == "cross" and s.name in replacements for s in sites)
         attached.switch(on=True)
     return attached
 

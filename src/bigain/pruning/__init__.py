@@ -14,17 +14,15 @@ from bigain.pruning.pruned import Pruned
 __all__ = ["METHODS", "Handle", "Mosaic", "Pruned", "prune"]
 
 
-def prune(
-    model: Any, method: Any, calibration: Any = None, *, labels: Any = None, seed: int = 0
-) -> Handle:
+def prune(model: Any, method: Any, calibration: Any = None, *, labels: Any = None, seed: int = 0) -> Handle:
     """Prune a denoiser from `bigain.load` or a diffusers pipeline; the handle undoes it to the last bit.
 
     `method` is a string such as "mosaic(sparsity=0.3)", an instance, or what another handle has as `pruned`; the
     latter also goes on a network alone.
 
-    `calibration` takes training images, 64 or more: paths, PIL images, arrays, tensors, or a dataset. `labels` are their
-    classes or prompts; with them each image is seen under its own condition and under none, as in guidance. Noise is
-    a hash of `seed` and the image.
+    `calibration` takes training images, 64 or more: paths, PIL images, arrays, tensors, or a dataset. `labels` are
+    their classes or prompts; with them each image is seen under its own condition and under none, as in guidance.
+    Noise is a hash of `seed` and the image.
     """
     network = find_model(model)
     if stands_in(network):

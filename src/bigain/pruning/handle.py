@@ -20,7 +20,7 @@ class Handle:
         self._model = model
         self._attached = attached
         self._reader = reader
-        self.pruned = pruned  # may be attached to another model of the same configuration: `bigain.prune(model, pruned)`
+        self.pruned = pruned  # fits other models of the same configuration: `bigain.prune(model, handle.pruned)`
         introduce(model)
 
     def __enter__(self) -> "Handle":

@@ -20,13 +20,6 @@ MOST = 0.9  # of the FLOPs of a stage
 FULLEST = 0.95  # of the channels of an MLP
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How many groups go out of each prunable part, in the order of the parts, for each stage."""
-
-    counts: tuple[tuple[int, ...], ...]
-
-
 @METHODS.register("mosaic")
 @dataclass(frozen=True)
 class Mosaic:
@@ -82,10 +75,9 @@ class Mosaic:
 
     def _cut(self, plain: Denoiser, part: Prunable, count: int, found: Moments) -> Removal:
         name = part.site.name
-        layers = [
-            Layer(plain.network.get_submodule(f"{name}.{last}").weight.detach().cpu(), found[name, last])  # type: ignore[operator, union-attr]
-            for last in part.last
-        ]
+        weights: list[Any] = [plain.network.get_submodule(f"{name}.{last}").weight for last in part.last]
+        pairs = zip(weights, part.last, strict=True)
+        layers = [Layer(weight.detach().cpu(), found[name, last]) for weight, last in pairs]
         return remove(layers, part.size, count, self.damping)
 
 
@@ -95,7 +87,9 @@ def removals(parts: Sequence[Prunable], sparsity: float, text: int) -> tuple[int
     Of each attention the same share of heads, rounded down to whole ones; MLPs make up for the rest.
     """
     flops = [part.flops(text) for part in parts]
-    counts = [0 if part.site.kind == "mlp" else min(int(sparsity * part.groups + 1e-9), part.groups - 1) for part in parts]
+    counts = [
+        0 if part.site.kind == "mlp" else min(int(sparsity * part.groups + 1e-9), part.groups - 1) for part in parts
+    ]
     gone = sum(f * count / part.groups for f, count, part in zip(flops, counts, parts, strict=True))
     mlps = sum(f for f, part in zip(flops, parts, strict=True) if part.site.kind == "mlp")
     share = min(FULLEST, (sparsity * sum(flops) - gone) / mlps) if mlps else 0.0

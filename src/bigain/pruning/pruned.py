@@ -26,7 +26,9 @@ class Reading(NamedTuple):
         """(stage, which of `count` rows); `rows` says which of the batch they are."""
         own = self.rows if rows is None else [self.rows[row] for row in rows.tolist()]
         if len(own) != count:
-            raise RuntimeError(f"a pruned site got {count} rows of a batch of {len(self.rows)} with different timesteps")
+            raise RuntimeError(
+                f"a pruned site got {count} rows of a batch of {len(self.rows)} with different timesteps"
+            )
         return [(stage, [i for i, other in enumerate(own) if other == stage]) for stage in sorted(set(own))]
 
 
@@ -63,23 +65,22 @@ class SmallerSite:
         with torch.inference_mode(False), torch.no_grad():
             return [None if cut is None else smaller(self.part, module, cut.kept, cut.weights) for cut in self.cuts]
 
-    def __call__(
-        self, module: Any, x: Tensor, kwargs: dict[str, Any], reading: Reading, rows: Tensor | None
-    ) -> Any:
+    def __call__(self, module: Any, x: Tensor, kwargs: dict[str, Any], reading: Reading, rows: Tensor | None) -> Any:
         self._refresh(module)
         if reading.stage is not None:
             own = self.modules[reading.stage]
             return None if own is None else own.forward(x, **kwargs)
-        groups = [(stage, torch.tensor(own, device=x.device)) for stage, own in reading.groups(rows, x.shape[0])]
+        parts = reading.groups(rows, x.shape[0])
+        groups = [(stage, torch.tensor(chosen, device=x.device)) for stage, chosen in parts]
         if all(self.modules[stage] is None for stage, _ in groups):
             return None
         outputs = []
-        for stage, own in groups:
-            with only_rows(own):
-                outputs.append((self.modules[stage] or module).forward(x[own], **of_rows(kwargs, own, x)))
-        back = torch.cat([own for _, own in groups]).argsort()
+        for stage, chosen in groups:
+            with only_rows(chosen):
+                outputs.append((self.modules[stage] or module).forward(x[chosen], **of_rows(kwargs, chosen, x)))
+        back = torch.cat([chosen for _, chosen in groups]).argsort()
         if isinstance(outputs[0], tuple):
-            return tuple(joined(parts, back) for parts in zip(*outputs, strict=True))
+            return tuple(joined(each, back) for each in zip(*outputs, strict=True))
         return joined(outputs, back)
 
     def _refresh(self, module: Any) -> None:

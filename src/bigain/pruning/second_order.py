@@ -1,7 +1,8 @@
 """Second-order removal: columns of linear layers go, the others make up for them (optimal brain surgeon).
 
-For y = W x and H = X'X of its inputs, removing the columns m of W costs at least tr W_m ((H^-1)_mm)^-1 W_m' in squared error of
-y on X, and the least is reached by W - W_m ((H^-1)_mm)^-1 (H^-1)_m. Columns go one group after the other, the cheapest first.
+For y = W x and H = X'X of its inputs, removing the columns m of W costs at least tr W_m ((H^-1)_mm)^-1 W_m' in squared
+error of y on X, and the least is reached by W - W_m ((H^-1)_mm)^-1 (H^-1)_m. Columns go one group after the other, the
+cheapest first.
 """
 
 from collections.abc import Sequence

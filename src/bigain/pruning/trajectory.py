@@ -1,13 +1,14 @@
 """Stages of the denoising trajectory, in closed form from the noise schedule, and how sparse each may be.
 
-The score of a timestep is MosaicDiff's E‖∇‖ + lambda · ln SNR(t). For x_t = cos θ(t) x_0 + sin θ(t) eps and data of unit
-variance, the mean squared distance of a sample from where it ends is E‖x_t - x_0‖² = 2 (1 - cos θ(t)) per value, with
-cos θ = √ᾱ. E‖∇‖ is how fast it changes, 2 |d cos θ / dt|: little at both ends, most in the middle, where a sample takes its
-shape. Both terms are divided by their largest absolute value, and the score is scaled to [0, 1]. A flow's x_t is first
-divided by its norm √(signal² + noise²).
+The score of a timestep is MosaicDiff's E‖∇‖ + lambda · ln SNR(t). For x_t = cos θ(t) x_0 + sin θ(t) eps and data of
+unit variance, the mean squared distance of a sample from where it ends is E‖x_t - x_0‖² = 2 (1 - cos θ(t)) per value,
+with cos θ = √ᾱ. E‖∇‖ is how fast it changes, 2 |d cos θ / dt|: little at both ends, most in the middle, where a sample
+takes its shape. Both terms are divided by their largest absolute value, and the score is scaled to [0, 1]. A flow's x_t
+is first divided by its norm √(signal² + noise²).
 """
 
 import bisect
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -52,10 +53,10 @@ def scores(schedule: Schedule, snr_weight: float) -> Tensor:
 
 
 def cut(score: Tensor, share: float) -> Stages:
-    """Up to three stages: timesteps from the first to the last with at least a share of the largest score, and the rest."""
+    """Up to three stages: timesteps from the first to the last with a share of the largest score, and those around."""
     high = (score >= share * score.max()).nonzero().flatten()
     edges = sorted({0, int(high[0]), int(high[-1]) + 1, len(score)})
-    pairs = zip(edges, edges[1:], strict=False)
+    pairs = itertools.pairwise(edges)
     return Stages(tuple(Stage(first, last, float(score[first:last].mean())) for first, last in pairs))
 
 
