@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
+from rich.console import Console
 
 import bigain
+from bigain.bench.flops import count_flops
 from bigain.denoisers.pipelines import from_pipeline
+from bigain.experiments.report import read_report
+from bigain.experiments.run import run_file
 from bigain.generation import Sampling, generate
+from bigain.models.architectures import meta_copy
 from helpers.models import noise
 from helpers.pipelines import BUILDERS, save
 
@@ -52,6 +58,35 @@ def test_sdxl_is_told_the_size(tmp_path: Path) -> None:
 
 def test_flux_knows_its_pixels_from_the_pipeline(tmp_path: Path) -> None:
     assert bigain.load(save("flux", tmp_path)).image_spec.size == 2 * 128
+
+
+def test_an_experiment_of_that_size(tmp_path: Path) -> None:
+    """Pictures, tokens and FLOPs are those of the size; another size is another experiment."""
+    file = tmp_path / "size.toml"
+    text = """
+        title = "Another size"
+        model = "model"
+        data = "fashion-sample"
+        n = 2
+        policy = "exhaustive(1)"
+        tasks = ["classify", "generate"]
+        generate = {count = 2, num_inference_steps = 1}
+        rows = [{name = "none", operator = "none"}, {name = "todo", operator = "todo(factor=2)"}]
+        image_size = 48
+    """
+    place = save("sd", tmp_path)
+    file.write_text(text.replace('"model"', f'"{place}"'))
+    run_file(file, tmp_path / "run", "cpu", Console(quiet=True))
+    with Image.open(tmp_path / "run" / "images" / "1" / "000000.png") as picture:
+        assert picture.size == (48, 48)
+    rows = {row.label: row for row in read_report(tmp_path / "run").rows}
+    assert rows["todo"].tokens == [[24 * 24, 24 * 24, 12 * 12]]
+    denoiser = bigain.load(place)
+    words = denoiser.text_tokens
+    assert rows["none"].flops == count_flops(meta_copy(denoiser.network), latent=(24, 24), text_tokens=words)
+    file.write_text(file.read_text().replace("image_size = 48", "image_size = 32"))
+    with pytest.raises(ValueError, match=r'- "image_size": 48,\n\+ "image_size": 32'):
+        run_file(file, tmp_path / "run", "cpu", Console(quiet=True))
 
 
 def test_sizes_that_do_not_fit(tmp_path: Path) -> None:

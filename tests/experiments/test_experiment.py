@@ -68,6 +68,7 @@ def test_hybrids_and_two_variables() -> None:
         ({"policy": 3}, "policy must be a string, got 3"),
         ({"n": "2"}, "n must be an int"),
         ({"seed": 1.5}, "seed must be an int, got 1.5"),
+        ({"image_size": "512"}, "image_size must be an int of at least 1, got '512'"),
     ],
 )
 def test_mistakes_are_found_before_anything_runs(change: dict[str, object], error: str) -> None:

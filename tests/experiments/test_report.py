@@ -1,5 +1,6 @@
 """Comparisons in reports: with the uncompressed model, or value by value with another row."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from bigain.experiments.report import Report, read_report
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import FILE
+from bigain.experiments.samples import Samples
 from bigain.experiments.store import Store
 from bigain.experiments.tables import markdown
 from bigain.metrics.intervals import Estimate
@@ -196,6 +198,29 @@ def test_a_small_record_of_several_labels_keeps_the_rankings(tmp_path: Path) -> 
     whole, small = read_report(tmp_path), read_report(tmp_path / "small.sqlite")
     assert whole == small
     assert small.rows[0].ranking is not None
+
+
+def test_an_image_of_fewer_steps_is_counted_as_such(tmp_path: Path) -> None:
+    rows = [
+        {"name": "none", "operator": "none"},
+        {"name": "fewer", "operator": "none", "num_inference_steps": 3},
+        {"name": "both", "operator": "todo(factor=2)", "num_inference_steps": 3},
+        {"name": "todo", "operator": "todo(factor=2)"},
+    ]
+    generate = {"count": 2, "num_inference_steps": 4}
+    store = Store(tmp_path / FILE)
+    ids = store.begin(experiment(tmp_path, rows=rows, tasks=["generate"], generate=generate))
+    for label, flops in {"none": 100, "fewer": 100, "both": 80, "todo": 80}.items():
+        store.add_measure(ids[label], "flops", flops)
+        store.add_measure(ids[label], "samples", Samples(2).as_json())
+    store.close()
+    report = read_report(tmp_path)
+    saved = {row.label: row.image_saved for row in report.rows}
+    assert saved == pytest.approx({"none": 0, "fewer": 1 / 4, "both": 1 - 0.8 * 3 / 4, "todo": 0.2})
+    assert "| saved of an image % |" in markdown(report)
+    alike = replace(report, rows=[row for row in report.rows if row.label in ("none", "todo")])
+    assert "| saved % |" in markdown(alike)
+    assert "of an image" not in markdown(alike)
 
 
 def test_an_unknown_row_is_named(folder: Path) -> None:

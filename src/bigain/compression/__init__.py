@@ -13,6 +13,7 @@ from torch import nn
 from bigain.compression.attach import all_site_hooks, attach, detach
 from bigain.compression.attachment import Attachment, Observer
 from bigain.compression.hooks import SiteHook
+from bigain.compression.joint import check_projections
 from bigain.compression.setting import Compression, Groups, Sites, as_where
 from bigain.compression.status import SiteStatus, Status, site_status
 from bigain.models.family import family_of, find_model
@@ -131,6 +132,7 @@ def compress(
         attachment.switch(on=True)
         return Handle(model, attachment, [])
     check_kinds(compression.operator, chosen)
+    check_keys(compression.operator, chosen)
     with LOCK:
         check_free(model, chosen)
         known = probe_of(model)
@@ -185,6 +187,15 @@ def check_kinds(operator: Operator, chosen: list[Site]) -> None:
     others = [site.name for site in chosen if site.kind != "self"]
     if others and not operator.reduces_queries:
         raise ValueError(f"{spec(operator)} acts on the keys of self-attention; it cannot act on {others[0]}")
+
+
+def check_keys(operator: Operator, chosen: list[Site]) -> None:
+    """Keys of their own need projections of their own, which not every joint attention has."""
+    if operator.reduces_queries and not getattr(operator, "weighted", False):
+        return
+    for site in chosen:
+        if site.stream is not None and site.kind == "self":
+            check_projections(site.name, site.module)
 
 
 def check_free(model: nn.Module, chosen: list[Site]) -> None:

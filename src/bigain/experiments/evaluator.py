@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from bigain.bench.flops import count_flops, group_flops
 from bigain.classify.images import to_tensors
-from bigain.defaults import TEXT_TOKENS
 from bigain.experiments.experiment import Setting
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run, attached
@@ -31,6 +30,13 @@ from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 FEW = 100
 
 
+class Size(TypedDict, total=False):
+    """The size of a forward pass."""
+
+    latent: tuple[int, int]
+    text_tokens: int
+
+
 class Evaluator:
     """Measures the settings of a run; shared results are computed once."""
 
@@ -47,7 +53,7 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            for name, value in setting_cost(self.network, setting, self.run.denoiser.text_tokens).items():
+            for name, value in setting_cost(self.network, setting, **self.size).items():
                 self.run.store.add_measure(number, name, value)
         if "classify" in setting.tasks and "decision_flops" not in known:
             self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
@@ -56,12 +62,17 @@ class Evaluator:
         if "generate" in setting.tasks and self.unfinished(setting, known.get("samples")):
             self.run.store.add_measure(number, "samples", self.samples(setting).as_json())
 
+    @property
+    def size(self) -> Size:
+        """What FLOPs depend on besides the model."""
+        denoiser = self.run.denoiser
+        return {"latent": denoiser.latent_shape[1:], "text_tokens": denoiser.text_tokens}
+
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
         rows = list(self.run.store.decisions(self.run.ids[setting.label]).values())
         trials = Counter(k for row in rows if row.errors is not None for k in (~np.isnan(row.errors)).sum(0).tolist())
-        tokens = self.run.denoiser.text_tokens
-        cost = {k: group_flops(self.network, setting.attach, k, text_tokens=tokens) for k in trials}
+        cost = {k: group_flops(self.network, setting.attach, k, **self.size) for k in trials}
         return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
 
     def difference_error(self, setting: Setting) -> float | None:
@@ -161,11 +172,11 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
     return found - found.mean(1, keepdims=True)
 
 
-def setting_cost(network: nn.Module, setting: Setting, text_tokens: int = TEXT_TOKENS) -> dict[str, Any]:
+def setting_cost(network: nn.Module, setting: Setting, **size: Unpack[Size]) -> dict[str, Any]:
     """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates."""
     alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
     with attached(network, alone) as handles:
-        flops = count_flops(network, text_tokens=text_tokens)
+        flops = count_flops(network, **size)
         rows = [row for handle in handles for row in handle.status() if row.ran]
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from bigain.checks import check_count
 from bigain.classify.presets import check_policy, policy_identity
 from bigain.compression.setting import Compression
 from bigain.generation import Sampling
@@ -86,6 +87,7 @@ class Experiment:
     seed: int = 0
     policy: str = "stages"
     timesteps: Any = None  # those of the policy's preset, or even ones
+    image_size: int | None = None  # side of a pipeline's images in pixels, by default its own
     generate: Generation | None = None
     load: dict[str, str] = field(default_factory=dict)  # Python files that register its operators: their hashes
     paper: tuple[dict[str, Any], ...] = field(default=(), compare=False)
@@ -98,8 +100,9 @@ class Experiment:
         found["generate"] = None if self.generate is None else asdict(self.generate)
         found["timesteps"] = self.timesteps or "even"
         found["policy"] = policy_identity(self.policy)
-        if not self.load:
-            del found["load"]  # records of experiments that load nothing do not have it
+        for key in ("load", "image_size"):  # records of experiments without them do not have the keys
+            if not found[key]:
+                del found[key]
         return found
 
 
@@ -128,6 +131,8 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
             raise ValueError(f"{key} must be a list of tables, each under [[{key}]], got {found[key]!r}")
     if not found["rows"] or type(found.get("n", 0)) is not int:
         raise ValueError("an experiment needs at least one table [[rows]], and n must be an int")
+    if "image_size" in found:
+        check_count("image_size", found["image_size"])
     tasks = check_tasks(found["tasks"])
     loaded = load_files(found.get("load", []), folder)
     whole = {key: value for key, value in found.items() if key not in OWN}

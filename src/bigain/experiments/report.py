@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bigain.experiments.machine import why_no_speed
-from bigain.experiments.rows import DecisionRow, GeneratedRow
+from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow
 from bigain.experiments.runner import FILE
 from bigain.experiments.samples import Samples
 from bigain.experiments.schema import damaged
@@ -41,6 +41,7 @@ class Row:
     speed_note: str | None = None  # why there is no speed though there are times
     flops: int | None = None
     saved: float | None = None
+    image_saved: float | None = None  # of the FLOPs of a generated image, all sampler steps together
     decision_flops: float | None = None  # mean over images, of all evaluations
     decision_saved: float | None = None
     difference_error: float | None = None  # of the differences between classes, relative to the uncompressed model's
@@ -101,6 +102,8 @@ def make_report(
         make_row(label, spec, known[label], known.get(references[label] or ""), known.get(dense or ""))
         for _, label, spec in found
     ]
+    steps = (meta["experiment"].get("generate") or {}).get("num_inference_steps")
+    rows = [of_image(row, spec, steps) for row, (_, _, spec) in zip(rows, found, strict=True)]
     rows = [with_paper(untimed(row, no_speed), meta["paper"]) for row in correct(rows)]
     examples = {label: known[label].examples for _, label, _ in found}
     return Report(
@@ -112,6 +115,13 @@ def make_report(
 def is_dense(spec: dict[str, Any]) -> bool:
     """Whether a row is the uncompressed model as the experiment runs it."""
     return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps"}
+
+
+def of_image(row: Row, spec: dict[str, Any], steps: int | None) -> Row:
+    """The row with what it saves of an image, where it generates."""
+    if row.samples is None or row.saved is None or not steps:
+        return row
+    return replace(row, image_saved=1 - (1 - row.saved) * spec.get("num_inference_steps", steps) / steps)
 
 
 def untimed(row: Row, reason: str | None) -> Row:

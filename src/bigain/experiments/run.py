@@ -15,7 +15,10 @@ from bigain.progress import progress_bars
 def run_file(path: Path, folder: Path, device: str, console: Console) -> dict[str, str]:
     """Run what is missing; -> reasons by name of unreadable images."""
     experiment = read_experiment(path)
-    run = Run.start(experiment, folder, load_denoiser(experiment.model, device=device, dtype=best_dtype(device)))
+    denoiser = load_denoiser(
+        experiment.model, device=device, dtype=best_dtype(device), image_size=experiment.image_size
+    )
+    run = Run.start(experiment, folder, denoiser)
     with closing(run.store):
         execute(run, console)
         return run.store.skipped()

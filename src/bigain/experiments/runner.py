@@ -25,19 +25,16 @@ from bigain.compression import Handle, compress
 from bigain.data import Dataset
 from bigain.denoisers.base import Denoiser
 from bigain.denoisers.sampling import make_scheduler
+from bigain.experiments.decisive import decision_words, decisive
 from bigain.experiments.experiment import Experiment, Setting
-from bigain.experiments.fingerprints import image_hashes, weight_hashes
 from bigain.experiments.machine import Watch, environment, now
 from bigain.experiments.rows import DecisionRow, GeneratedRow
-from bigain.experiments.sources import source_hashes
-from bigain.experiments.store import Hashes, Store
-from bigain.experiments.subjects import REAL, chosen_data, class_conditions, real_data, subjects, whole_data
+from bigain.experiments.store import Store
+from bigain.experiments.subjects import REAL, chosen_data, class_conditions, subjects, whole_data
 from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION
-from bigain.metrics.inception import load_inception
 from bigain.pictures import to_picture
 from bigain.zoo.catalog import folder_of
-from bigain.zoo.features import load_features
 
 CLASSIFIED_AT_ONCE = 16
 GENERATED_AT_ONCE = 25
@@ -176,29 +173,8 @@ class Run:
 
 def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset, setting: Setting) -> DiffusionClassifier:
     classes, prompts = class_conditions(denoiser, data)
-    policy, timesteps = setting.policy or experiment.policy, setting.timesteps or experiment.timesteps
+    policy, timesteps = decision_words(experiment, setting)
     return DiffusionClassifier(denoiser, classes, policy, prompts=prompts, timesteps=timesteps, seed=experiment.seed)
-
-
-def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: Dataset) -> Hashes:
-    """Hashes of what may change behind a name: images, weights, users' own code."""
-    tasks = {task for setting in experiment.settings for task in setting.tasks}
-    sets = [data] if "classify" in tasks else []
-    others: dict[str, nn.Module] = {}
-    if "generate" in tasks:
-        sets.append(real_data(experiment, whole))
-        if experiment.generate and experiment.generate.features:
-            others["features"] = feature_network(experiment.generate.features)
-    return {
-        "source": source_hashes(experiment),
-        "image": image_hashes(sets),
-        "weights": weight_hashes(denoiser, **others),
-    }
-
-
-def feature_network(name: str) -> nn.Module:
-    """The network of a distance."""
-    return load_inception() if name == INCEPTION else load_features(folder_of(name))
 
 
 def with_name(text: str, names: Sequence[str]) -> str:

@@ -63,6 +63,7 @@ def spectral(row: Row) -> str:
 
 def columns(report: Report) -> list[Column]:
     """The columns that are not empty."""
+    fewer = any(row.image_saved not in (None, row.saved) for row in report.rows)  # sampler steps than others
     wanted = [
         Column("setting", lambda r: r.label),
         Column("accuracy %", lambda r: interval(r.accuracy)),
@@ -88,6 +89,7 @@ def columns(report: Report) -> list[Column]:
         Column("spectrum dB", spectral),
         Column("MFLOPs", lambda r: "" if r.flops is None else f"{r.flops / 1e6:.1f}"),
         Column("saved %", lambda r: percent(r.saved)),
+        Column("saved of an image %", lambda r: percent(r.image_saved) if fewer else ""),
         Column("GFLOPs a decision", lambda r: "" if r.decision_flops is None else f"{r.decision_flops / 1e9:.2f}"),
         Column("saved of a decision %", lambda r: percent(r.decision_saved)),
         Column("speed-up", times),
