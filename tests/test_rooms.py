@@ -27,7 +27,7 @@ ARROWS = {
     "loading": {"denoisers", "zoo"},
     "experiments": {
         "classify", "compression", "data", "denoisers", "generation", "loading", "metrics", "models", "operators",
-        "pictures", "plugins", "progress", "tokens", "zoo", "bench",
+        "pictures", "plugins", "progress", "pruning", "tokens", "zoo", "bench",
     },
     "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},

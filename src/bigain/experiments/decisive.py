@@ -23,6 +23,8 @@ def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: D
     """Hashes of what may change behind a name: images, weights, profiles, users' own code."""
     tasks = {task for setting in experiment.settings for task in setting.tasks}
     sets = [data] if "classify" in tasks else []
+    if experiment.calibration is not None:
+        sets.append(experiment.calibration.dataset(experiment.seed))
     others: dict[str, nn.Module] = {}
     if "generate" in tasks:
         sets.append(real_data(experiment, whole))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from bigain.bench.flops import count_flops, group_flops
 from bigain.classify.images import to_tensors
 from bigain.experiments.experiment import Setting
+from bigain.experiments.pruning import by_stage
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run, attached
 from bigain.experiments.samples import Samples, Spectra
@@ -24,6 +26,7 @@ from bigain.metrics.similarity import psnr, ssim
 from bigain.metrics.spectra import radial_spectrum, spectral_distance
 from bigain.models.architectures import meta_copy
 from bigain.pictures import from_picture
+from bigain.pruning import Pruned
 from bigain.zoo.catalog import folder_of
 from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 
@@ -53,7 +56,7 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            for name, value in setting_cost(self.network, setting, **self.size).items():
+            for name, value in setting_cost(self.network, setting, self.run.pruned(setting), **self.size).items():
                 self.run.store.add_measure(number, name, value)
         if "classify" in setting.tasks and "decision_flops" not in known:
             self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
@@ -71,8 +74,19 @@ class Evaluator:
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
         rows = list(self.run.store.decisions(self.run.ids[setting.label]).values())
-        trials = Counter(k for row in rows if row.errors is not None for k in (~np.isnan(row.errors)).sum(0).tolist())
-        cost = {k: group_flops(self.network, setting.attach, k, **self.size) for k in trials}
+        pruned = self.run.pruned(setting)
+        trials = Counter(
+            (int(k), 0 if pruned is None else pruned.stages.number(t))
+            for row in rows
+            if row.errors is not None
+            for k, t in zip((~np.isnan(row.errors)).sum(0), row.timesteps, strict=True)
+        )
+
+        @cache
+        def group(k: int) -> list[int]:
+            return by_stage(self.network, pruned, lambda: group_flops(self.network, setting.attach, k, **self.size))
+
+        cost = {(k, stage): group(k)[stage] for k, stage in trials}
         return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
 
     def difference_error(self, setting: Setting) -> float | None:
@@ -172,11 +186,17 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
     return found - found.mean(1, keepdims=True)
 
 
-def setting_cost(network: nn.Module, setting: Setting, **size: Unpack[Size]) -> dict[str, Any]:
-    """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates."""
+def setting_cost(
+    network: nn.Module, setting: Setting, pruned: Pruned | None = None, **size: Unpack[Size]
+) -> dict[str, Any]:
+    """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates.
+
+    Of a pruned model they are a mean over timesteps.
+    """
     alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
     with attached(network, alone) as handles:
-        flops = count_flops(network, **size)
+        found = by_stage(network, pruned, lambda: count_flops(network, **size))
+        flops = found[0] if pruned is None else round(float(np.dot(pruned.stages.shares, found)))
         rows = [row for handle in handles for row in handle.status() if row.ran]
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
 

@@ -12,14 +12,16 @@ from typing import Any
 from bigain.checks import check_count
 from bigain.classify.presets import check_policy, policy_identity
 from bigain.compression.setting import Compression
+from bigain.experiments.calibration import Calibration, check_prune, check_text, read_calibration
 from bigain.generation import Sampling
 from bigain.plugins import load_file
+from bigain.pruning.methods import parse_method
 from bigain.registry import miss
 
 TASKS = ("classify", "generate")
-OWN = ("rows", "load", "generate", "paper", "tasks")  # keys whose values are not taken as they are
+OWN = ("rows", "load", "generate", "calibration", "paper", "tasks")  # keys whose values are not taken as they are
 OF_ATTACH = tuple(f.name for f in fields(Compression))
-OF_ROW = ("name", "attach", "n", "tasks", "policy", "timesteps", "num_inference_steps", *OF_ATTACH)
+OF_ROW = ("name", "attach", "prune", "n", "tasks", "policy", "timesteps", "num_inference_steps", *OF_ATTACH)
 BRACES = re.compile(r"{(\w+)}")
 
 
@@ -35,16 +37,19 @@ class Setting:
     policy: str | None = None  # instead of the experiment's
     num_inference_steps: int | None = None  # instead of those of [generate]
     timesteps: Any = None  # instead of the experiment's
+    prune: str | None = None  # a pruning method
 
     @property
     def own(self) -> dict[str, Any]:
         """What this row does otherwise than its experiment, apart from compression."""
         own = {"policy": self.policy, "num_inference_steps": self.num_inference_steps, "timesteps": self.timesteps}
+        own["prune"] = self.prune
         return {key: value for key, value in own.items() if value is not None}
 
     def identity(self) -> list[dict[str, Any]]:
         """What decides the results of this row."""
         own = self.own | ({"policy": policy_identity(self.policy)} if self.policy else {})
+        own |= {"prune": repr(parse_method(self.prune))} if self.prune else {}
         return [part.identity() for part in self.attach] + ([own] if own else [])
 
     @property
@@ -89,6 +94,7 @@ class Experiment:
     timesteps: Any = None  # those of the policy's preset, or even ones
     image_size: int | None = None  # side of a pipeline's images in pixels, by default its own
     generate: Generation | None = None
+    calibration: Calibration | None = None  # images for rows that prune
     load: dict[str, str] = field(default_factory=dict)  # Python files that register its operators: their hashes
     paper: tuple[dict[str, Any], ...] = field(default=(), compare=False)
 
@@ -98,9 +104,10 @@ class Experiment:
         for key in ("title", "about", "paper", "settings", "n", "tasks"):
             del found[key]
         found["generate"] = None if self.generate is None else asdict(self.generate)
+        found["calibration"] = None if self.calibration is None else asdict(self.calibration)
         found["timesteps"] = self.timesteps or "even"
         found["policy"] = policy_identity(self.policy)
-        for key in ("load", "image_size"):  # records of experiments without them do not have the keys
+        for key in ("load", "image_size", "calibration"):  # records of experiments without them do not have the keys
             if not found[key]:
                 del found[key]
         return found
@@ -147,6 +154,7 @@ def build_experiment(found: dict[str, Any], folder: Path = Path()) -> Experiment
         settings=tuple(rows),
         load=loaded,
         generate=generation,
+        calibration=read_calibration(found["calibration"]) if "calibration" in found else None,
         paper=tuple(found.get("paper", ())),
     )
     check_whole(experiment)
@@ -202,6 +210,8 @@ def check_whole(experiment: Experiment) -> None:
         raise ValueError(f"count must be an int of at least 1, got {wanted.count!r}")
     if wanted is not None and wanted.features and wanted.count < 4:
         raise ValueError(f"count must be at least 4 for a distance between images, got {wanted.count}")
+    if any(setting.prune for setting in experiment.settings) and experiment.calibration is None:
+        raise ValueError("a row with prune needs a table [calibration] with data, of other images than those of data")
     if any("classify" in s.tasks and s.n < 1 for s in experiment.settings):
         raise ValueError("the task classify needs n, the number of images")
 
@@ -214,12 +224,15 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
             raise ValueError(f"{miss('row key', key, OF_ROW)}; only a list of values is swept, got {values!r}")
     if not isinstance(row.get("name", ""), str) or type(row.get("n", 0)) is not int:
         raise ValueError(f"name must be a string and n an int, got the row {row}")
+    if "prune" in row:
+        check_text(row["prune"])
+        row = {"name": row["prune"]} | row | ({} if "attach" in row else {"operator": row.get("operator", "none")})
     if ("operator" in row) == ("attach" in row):
         raise ValueError(f"a row must have either operator or attach, got {row}")
     if "attach" in row and not (row["attach"] and tables(row["attach"]) and row.get("name")):
         raise ValueError(f"attach must be a list of tables, each with an operator, in a row with a name, got {row}")
     parts = row.get("attach") or [{key: row[key] for key in OF_ATTACH if key in row}]
-    texts = [*(value for part in parts for value in part.values()), row.get("policy", "")]
+    texts = [*(value for part in parts for value in part.values()), row.get("policy", ""), row.get("prune", "")]
     used = {name for value in texts for name in BRACES.findall(str(value))}
     if used != set(swept):
         raise ValueError(f"row {row.get('name', parts[0])!r} sweeps {sorted(swept)} but its braces are {sorted(used)}")
@@ -228,7 +241,8 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
         attach = tuple(made for part in parts if (made := attachment(part, chosen)) is not None)
         name = row.get("name") or row["operator"]
         policy, steps = row_policy(row, chosen), row.get("num_inference_steps")
-        own = policy, steps, read_timesteps(row.get("timesteps"))
+        prune = check_prune(filled(row["prune"], chosen)) if "prune" in row else None
+        own = policy, steps, read_timesteps(row.get("timesteps")), prune
         yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), *own)
 
 

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from bigain.compression import Handle, compress
 from bigain.data import Dataset
 from bigain.denoisers.base import Denoiser
 from bigain.denoisers.sampling import make_scheduler
+from bigain.experiments import pruning
 from bigain.experiments.decisive import decision_words, decisive
 from bigain.experiments.experiment import Experiment, Setting
 from bigain.experiments.machine import Watch, environment, now
@@ -34,6 +35,8 @@ from bigain.experiments.subjects import REAL, chosen_data, class_conditions, sub
 from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION
 from bigain.pictures import to_picture
+from bigain.pruning import Pruned
+from bigain.pruning.parts import check_prunable
 from bigain.zoo.catalog import folder_of
 
 CLASSIFIED_AT_ONCE = 16
@@ -64,6 +67,7 @@ class Run:
     ids: dict[str, int]
     denoiser: Denoiser
     data: Dataset  # as many as the largest n, in the order of the seed
+    fitted: dict[str, Pruned] = field(default_factory=dict)  # by the method
 
     @classmethod
     def start(cls, experiment: Experiment, folder: Path, denoiser: Denoiser) -> "Run":
@@ -114,7 +118,10 @@ class Run:
             ) from error
 
     def _work(self, chunk: Chunk) -> None:
-        with attached(self.denoiser.network, chunk.setting):
+        with (
+            pruning.attach(self.denoiser.network, self.pruned(chunk.setting)),
+            attached(self.denoiser.network, chunk.setting),
+        ):
             if chunk.task == "classify":
                 self._classify(chunk)
             else:
@@ -166,6 +173,15 @@ class Run:
             rows.append(GeneratedRow(i, str(subject), digest, data if i < EXAMPLES else None, seconds))
         self.store.add_generated(self.ids[chunk.setting.label], rows)
 
+    def pruned(self, setting: Setting) -> Pruned | None:
+        """What is pruned in a setting, fitted when it is first asked for: the same images give the same bits."""
+        method, calibration = setting.prune, self.experiment.calibration
+        if method is None or calibration is None:
+            return None
+        if method not in self.fitted:
+            self.fitted[method] = pruning.fit(self.denoiser, method, calibration, self.experiment.seed)
+        return self.fitted[method]
+
     def images(self, setting: Setting) -> Path:
         """The folder of a setting's generated images."""
         return self.folder / "images" / str(self.ids[setting.label])
@@ -194,6 +210,8 @@ def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
     for setting in experiment.settings:
         with attached(denoiser.network, setting):
             pass
+    if any(setting.prune for setting in experiment.settings):
+        check_prunable(denoiser.network)
     for setting in experiment.settings:
         if "classify" in setting.tasks:
             new_classifier(experiment, denoiser, data, setting)

@@ -7,11 +7,10 @@ from numbers import Real
 from typing import Any
 
 from bigain.denoisers.base import Denoiser, share_weights
-from bigain.models.family import family_of
 from bigain.progress import library_bar
 from bigain.pruning.calibration import Moments, examples, moments
 from bigain.pruning.methods import METHODS
-from bigain.pruning.parts import Prunable, prunable
+from bigain.pruning.parts import Prunable, check_prunable
 from bigain.pruning.pruned import Pruned
 from bigain.pruning.second_order import Layer, Removal, remove
 from bigain.pruning.trajectory import cut, scores, stage_sparsities
@@ -45,9 +44,7 @@ class Mosaic:
     def fit(self, denoiser: Denoiser, calibration: Any, labels: Any = None, seed: int = 0) -> Pruned:
         """What goes and what stays, from calibration images."""
         stages = cut(scores(denoiser.schedule, self.snr_weight), self.share)
-        found = prunable(family_of(denoiser.network).sites(denoiser.network))
-        if not found:
-            raise ValueError(f"{type(denoiser.network).__name__} has no attention or MLP that can be pruned")
+        found = check_prunable(denoiser.network)
         text = denoiser.text_tokens
         wanted = stage_sparsities(stages, self.sparsity, MOST)
         plans = [removals(found, sparsity, text) for sparsity in wanted]

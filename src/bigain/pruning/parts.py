@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bigain.models.costs import site_flops
+from bigain.models.family import family_of
 from bigain.models.site import Site
 from bigain.pruning.second_order import columns_of
 
@@ -38,6 +39,14 @@ def prunable(sites: list[Site]) -> list[Prunable]:
     """The sites out of which something can be taken."""
     found = (as_mlp(site) if site.kind == "mlp" else as_attention(site) for site in sites)
     return [part for part in found if part is not None]
+
+
+def check_prunable(network: nn.Module) -> list[Prunable]:
+    """The same for a model, of which there must be some."""
+    found = prunable(family_of(network).sites(network))
+    if not found:
+        raise ValueError(f"{type(network).__name__} has no attention or MLP that can be pruned")
+    return found
 
 
 def as_attention(site: Site) -> Prunable | None:

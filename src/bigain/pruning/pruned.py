@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bigain.models.family import family_of
 from bigain.models.stand_in import Replacement, attach_stand_ins, only_rows
 from bigain.pruning.handle import Handle
-from bigain.pruning.parts import Prunable, prunable, smaller
+from bigain.pruning.parts import Prunable, check_prunable, smaller
 from bigain.pruning.second_order import Removal
 from bigain.pruning.status import PruneStatus, SitePruning, dummy_flops
 from bigain.pruning.trajectory import Stages
@@ -137,7 +136,7 @@ class Pruned:
     text_tokens: int
 
     def attach(self, network: nn.Module) -> Handle:
-        found = {part.site.name: part for part in prunable(family_of(network).sites(network))}
+        found = {part.site.name: part for part in check_prunable(network)}
         missing = [name for name in self.cuts if name not in found]
         if missing:
             raise ValueError(f"{type(network).__name__} has no {missing[0]}; it was pruned as another model")
@@ -152,7 +151,7 @@ class Pruned:
     def status(self, network: nn.Module) -> PruneStatus:
         """FLOPs of each site before and after, for one sample at the model's own size."""
         rows = []
-        for part in prunable(family_of(network).sites(network)):
+        for part in check_prunable(network):
             dense, name = part.flops(self.text_tokens), part.site.name
             cuts = self.cuts.get(name) or (None,) * len(self.stages.stages)
             kept = tuple(part.groups if cut is None else len(cut.kept) for cut in cuts)
