@@ -223,3 +223,15 @@ def test_gradients_reach_the_input(dit):
         call(dit, inputs._replace(args=(latents, *inputs.args[1:]))).square().mean().backward()
     assert latents.grad is not None
     assert latents.grad.abs().sum() > 0
+
+
+@pytest.mark.slow
+def test_compiled_it_gives_the_same(dit):
+    with prune(dit, some_pruning(dit)):
+        expected = [run(DIT, dit, t=t) for t in (torch.tensor([900, 900]), MIXED[:2])]
+        compiled = torch.compile(dit, backend="eager")
+        with torch.no_grad():
+            found = [call(compiled, DIT.inputs(t=t)) for t in (torch.tensor([900, 900]), MIXED[:2])]
+    for own, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, other)
+    torch.compiler.reset()
