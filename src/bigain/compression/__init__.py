@@ -19,7 +19,7 @@ from bigain.compression.status import SiteStatus, Status, site_status
 from bigain.models.family import family_of, find_model
 from bigain.models.probe import LOCK, Probe, probe_of
 from bigain.models.site import Site, choose
-from bigain.models.stand_in import remove_stand_ins
+from bigain.models.stand_in import keeps_steps, remove_stand_ins
 from bigain.operators.base import Nothing, Operator, spec
 
 __all__ = ["Compression", "Handle", "compress", "restore", "sites"]
@@ -133,6 +133,11 @@ def compress(
         return Handle(model, attachment, [])
     check_kinds(compression.operator, chosen)
     check_keys(compression.operator, chosen)
+    if keeps_steps(model) and (compression.operator.reduces_queries or compression.correct):
+        raise ValueError(
+            "blocks of this model give their output of the step before, which does not fit other merged tokens; remove "
+            "the gates, or use a key-value operator without correct=True"
+        )
     with LOCK:
         check_free(model, chosen)
         known = probe_of(model)

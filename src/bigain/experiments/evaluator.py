@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bigain.bench.flops import count_flops, group_flops
 from bigain.classify.images import to_tensors
 from bigain.experiments.experiment import Setting
-from bigain.experiments.pruning import by_stage
+from bigain.experiments.pruning import costs
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run, attached
 from bigain.experiments.samples import Samples, Spectra
@@ -26,7 +26,7 @@ from bigain.metrics.similarity import psnr, ssim
 from bigain.metrics.spectra import radial_spectrum, spectral_distance
 from bigain.models.architectures import meta_copy
 from bigain.pictures import from_picture
-from bigain.pruning import Pruned
+from bigain.pruning import Gated, Pruned
 from bigain.zoo.catalog import folder_of
 from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 
@@ -76,7 +76,7 @@ class Evaluator:
         rows = list(self.run.store.decisions(self.run.ids[setting.label]).values())
         pruned = self.run.pruned(setting)
         trials = Counter(
-            (int(k), 0 if pruned is None else pruned.stages.number(t))
+            (int(k), 0 if pruned is None else pruned.number(t))
             for row in rows
             if row.errors is not None
             for k, t in zip((~np.isnan(row.errors)).sum(0), row.timesteps, strict=True)
@@ -84,7 +84,7 @@ class Evaluator:
 
         @cache
         def group(k: int) -> list[int]:
-            return by_stage(self.network, pruned, lambda: group_flops(self.network, setting.attach, k, **self.size))
+            return costs(self.network, pruned, lambda: group_flops(self.network, setting.attach, k, **self.size))
 
         cost = {(k, stage): group(k)[stage] for k, stage in trials}
         return sum(count * cost[k] for k, count in trials.items()) / max(1, len(rows))
@@ -187,7 +187,7 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
 
 
 def setting_cost(
-    network: nn.Module, setting: Setting, pruned: Pruned | None = None, **size: Unpack[Size]
+    network: nn.Module, setting: Setting, pruned: Pruned | Gated | None = None, **size: Unpack[Size]
 ) -> dict[str, Any]:
     """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates.
 
@@ -195,8 +195,8 @@ def setting_cost(
     """
     alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
     with attached(network, alone) as handles:
-        found = by_stage(network, pruned, lambda: count_flops(network, **size))
-        flops = found[0] if pruned is None else round(float(np.dot(pruned.stages.shares, found)))
+        found = costs(network, pruned, lambda: count_flops(network, **size))
+        flops = found[0] if pruned is None else round(float(np.dot(pruned.shares, found)))
         rows = [row for handle in handles for row in handle.status() if row.ran]
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
 

@@ -9,33 +9,29 @@ from torch import nn
 from bigain.denoisers.base import Denoiser
 from bigain.experiments.calibration import Calibration
 from bigain.experiments.subjects import class_conditions
-from bigain.pruning import Pruned
+from bigain.pruning import Gated, Pruned
 from bigain.pruning.methods import parse_method
 
 
-def fit(denoiser: Denoiser, method: str, calibration: Calibration, seed: int) -> Pruned:
+def fit(denoiser: Denoiser, method: str, calibration: Calibration | None, seed: int) -> Pruned | Gated:
     """What goes from the model of an experiment, by its calibration images with their labels."""
+    if calibration is None:
+        trained: Pruned | Gated = parse_method(method).fit(denoiser, seed=seed)
+        return trained
     data = calibration.dataset(seed)
     labels = None
     if not data.multilabel:
         classes, prompts = class_conditions(denoiser, data)
         named = [prompts.format(name) if isinstance(name, str) else name for name in classes]
         labels = [named[example.labels[0]] for example in data.examples]
-    found: Pruned = parse_method(method).fit(denoiser, data, labels, seed)
+    found: Pruned | Gated = parse_method(method).fit(denoiser, data, labels, seed)
     return found
 
 
-def attach(network: nn.Module, pruned: Pruned | None) -> AbstractContextManager[Any]:
+def attach(network: nn.Module, pruned: Pruned | Gated | None) -> AbstractContextManager[Any]:
     return nullcontext() if pruned is None else pruned.attach(network)
 
 
-def by_stage(network: nn.Module, pruned: Pruned | None, count: Callable[[], int]) -> list[int]:
-    """What `count` counts in each stage; in a single one where nothing is pruned."""
-    if pruned is None:
-        return [count()]
-    found = []
-    with pruned.attach(network) as handle:
-        for number in range(len(pruned.stages.stages)):
-            with handle.at_stage(number):
-                found.append(count())
-    return found
+def costs(network: nn.Module, pruned: Pruned | Gated | None, count: Callable[[], int]) -> list[int]:
+    """What `count` counts in each stage or step; in a single one where nothing is pruned."""
+    return [count()] if pruned is None else pruned.costs(network, count)

@@ -35,7 +35,7 @@ from bigain.experiments.subjects import REAL, chosen_data, class_conditions, sub
 from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION
 from bigain.pictures import to_picture
-from bigain.pruning import Pruned
+from bigain.pruning import Gated, Pruned
 from bigain.pruning.parts import check_prunable
 from bigain.zoo.catalog import folder_of
 
@@ -67,7 +67,7 @@ class Run:
     ids: dict[str, int]
     denoiser: Denoiser
     data: Dataset  # as many as the largest n, in the order of the seed
-    fitted: dict[str, Pruned] = field(default_factory=dict)  # by the method
+    fitted: dict[str, Pruned | Gated] = field(default_factory=dict)  # by the method
 
     @classmethod
     def start(cls, experiment: Experiment, folder: Path, denoiser: Denoiser) -> "Run":
@@ -173,13 +173,14 @@ class Run:
             rows.append(GeneratedRow(i, str(subject), digest, data if i < EXAMPLES else None, seconds))
         self.store.add_generated(self.ids[chunk.setting.label], rows)
 
-    def pruned(self, setting: Setting) -> Pruned | None:
+    def pruned(self, setting: Setting) -> Pruned | Gated | None:
         """What is pruned in a setting, fitted when it is first asked for: the same images give the same bits."""
-        method, calibration = setting.prune, self.experiment.calibration
-        if method is None or calibration is None:
+        method = setting.prune
+        if method is None:
             return None
         if method not in self.fitted:
-            self.fitted[method] = pruning.fit(self.denoiser, method, calibration, self.experiment.seed)
+            experiment = self.experiment
+            self.fitted[method] = pruning.fit(self.denoiser, method, experiment.calibration, experiment.seed)
         return self.fitted[method]
 
     def images(self, setting: Setting) -> Path:

@@ -49,6 +49,13 @@ class Attached:
         self.probe = probe
         self.key = key
         self.removed = False
+        self.keeps_steps = False  # outputs of one pass go into the next
+
+    def begin(self) -> None:
+        """Say that the next pass of this thread begins a trajectory."""
+        reset = getattr(self.probe.readers.get(self.key), "reset", None)
+        if reset is not None:
+            reset()
 
     @property
     def active(self) -> bool:
@@ -108,14 +115,22 @@ class StandIn(HookOwner):
 
     def compute(self, module: Any, x: Tensor, kwargs: dict[str, Any], rows: Tensor | None) -> Any:
         """The output in the module's place, or None for its own."""
-        block = self.attached.probe.current()
-        if block is None or self.attached.key not in block.state.active:
+        block = self.acting()
+        if block is None:
             return None
         return self.replacement(module, x, kwargs, block.state.readings[self.attached.key], rows)
 
     def after(self, module: nn.Module, args: Any, output: Any) -> Any:
         own, self.local.output = getattr(self.local, "output", None), None
+        keep = getattr(self.replacement, "keep", None)  # of replacements that give the output later
+        if own is None and keep is not None and self.acting() is not None:
+            keep(output)
         return own
+
+    def acting(self) -> Any:
+        """The block call of this pass, if this was on when it began."""
+        block = self.attached.probe.current()
+        return block if block is not None and self.attached.key in block.state.active else None
 
 
 def one_token(x: Tensor, kwargs: dict[str, Any], is_mlp: bool) -> tuple[Any, dict[str, Any]]:
@@ -142,10 +157,9 @@ def standing_in(stand_in: StandIn | None, module: Any, x: Tensor, kwargs: dict[s
 
 def remove_stand_ins(model: nn.Module) -> None:
     """Switch off all that stands in for modules; its hooks go when the model is swept."""
-    for owner in owners(model):
-        if isinstance(owner, StandIn):
-            owner.attached.switch(on=False)
-            owner.attached.removed = True
+    for stand_in in stand_ins(model):
+        stand_in.attached.switch(on=False)
+        stand_in.attached.removed = True
 
 
 def attach_stand_ins(model: nn.Module, sites: list[Site], replacements: dict[str, Replacement], read: Any) -> Attached:
@@ -167,5 +181,14 @@ def attach_stand_ins(model: nn.Module, sites: list[Site], replacements: dict[str
     return attached
 
 
+def keeps_steps(model: nn.Module) -> bool:
+    """Whether outputs of one pass go into the next, so that passes must come in the order of a trajectory."""
+    return any(each.needed() and each.attached.keeps_steps and each.attached.active for each in stand_ins(model))
+
+
 def stands_in(model: nn.Module) -> bool:
-    return any(isinstance(owner, StandIn) and owner.needed() for owner in owners(model))
+    return any(stand_in.needed() for stand_in in stand_ins(model))
+
+
+def stand_ins(model: nn.Module) -> list[StandIn]:
+    return [owner for owner in owners(model) if isinstance(owner, StandIn)]

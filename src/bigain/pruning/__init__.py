@@ -6,12 +6,16 @@ from bigain.compression import forget_compiled
 from bigain.denoisers.base import as_denoiser
 from bigain.models.family import find_model
 from bigain.models.stand_in import stands_in
+from bigain.pruning.dipgo import DipGo
+from bigain.pruning.gated import Gated
+from bigain.pruning.gates import GateScores
 from bigain.pruning.handle import Handle
 from bigain.pruning.methods import METHODS, parse_method
 from bigain.pruning.mosaic import Mosaic
 from bigain.pruning.pruned import Pruned
+from bigain.pruning.sequential import SequentialClassifier
 
-__all__ = ["METHODS", "Handle", "Mosaic", "Pruned", "prune"]
+__all__ = ["METHODS", "DipGo", "GateScores", "Gated", "Handle", "Mosaic", "Pruned", "SequentialClassifier", "prune"]
 
 
 def prune(model: Any, method: Any, calibration: Any = None, *, labels: Any = None, seed: int = 0) -> Handle:
@@ -27,7 +31,7 @@ def prune(model: Any, method: Any, calibration: Any = None, *, labels: Any = Non
     network = find_model(model)
     if stands_in(network):
         raise ValueError(f"this {type(network).__name__} is already pruned; remove that handle first")
-    if not isinstance(method, Pruned):
+    if not isinstance(method, Pruned | Gated):
         chosen = parse_method(method)
         method = chosen.fit(as_denoiser(model), calibration, labels, seed)
     elif calibration is not None or labels is not None:

@@ -51,6 +51,8 @@ class Handle:
     @contextmanager
     def at_stage(self, number: int) -> Iterator[None]:
         """Inside the `with` block, take one stage for all rows, for example to count FLOPs on the meta device."""
+        if self.pruned.sequential:
+            raise ValueError("gates have steps and no stages; their FLOPs are in handle.status()")
         stages = len(self.pruned.stages.stages)
         if not 0 <= number < stages:
             raise ValueError(f"stage must be from 0 to {stages - 1}, got {number!r}")
@@ -66,7 +68,7 @@ class Handle:
 
     def __repr__(self) -> str:
         state = "removed" if self._attached.removed else ("on" if self._attached.active else "paused")
-        sites = len(self.pruned.cuts)
+        sites = len(self.pruned)
         return f"<{method_spec(self.pruned.method)} on {sites} sites of {type(self._model).__name__}, {state}>"
 
 

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 from bigain.denoisers.base import Denoiser, share_weights
 from bigain.progress import library_bar
 from bigain.pruning.calibration import Moments, examples, moments
+from bigain.pruning.checks import check_between, is_real
 from bigain.pruning.methods import METHODS
 from bigain.pruning.parts import Prunable, check_prunable
 from bigain.pruning.pruned import Pruned
@@ -94,15 +94,3 @@ def removals(parts: Sequence[Prunable], sparsity: float, text: int) -> tuple[int
         round(share * part.groups) if part.site.kind == "mlp" else count
         for part, count in zip(parts, counts, strict=True)
     )
-
-
-def is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_between(name: str, value: Any, low: float, high: float) -> None:
-    """A share; a number of per cent gets a hint."""
-    if is_real(value) and low <= value < high:
-        return
-    hint = f"; did you mean {value / 100:g}?" if is_real(value) and 1 <= value < 100 * high else ""
-    raise ValueError(f"{name} must be in [{low}, {high}), got {value!r}{hint}")

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bigain.models.costs import site_flops
 from bigain.models.family import family_of
 from bigain.models.site import Site
 from bigain.pruning.second_order import columns_of
+from bigain.pruning.status import site_cost
 
 GATED = ("GEGLU", "SwiGLU")  # the first layer gives values and gates
 INTO_HEADS = ("to_q", "to_k", "to_v", "add_q_proj", "add_k_proj", "add_v_proj")
@@ -29,10 +29,7 @@ class Prunable:
 
     def flops(self, text: int) -> int:
         """FLOPs of one row at the model's own size, nearly all in proportion to the groups."""
-        if self.site.kind == "cross":
-            return site_flops(self.site, self.site.tokens, text)
-        joint = self.site.stream is not None and self.site.stream.text == "apart"
-        return site_flops(self.site, self.site.tokens, self.site.tokens, text if joint else 0)
+        return site_cost(self.site, text)
 
 
 def prunable(sites: list[Site]) -> list[Prunable]:

@@ -1,6 +1,6 @@
 """What pruning found, as data: it can be attached to any model of the same configuration."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -134,6 +134,27 @@ class Pruned:
     stages: Stages
     cuts: Mapping[str, tuple[Removal | None, ...]]
     text_tokens: int
+    sequential = False  # rows of a batch may have any timesteps
+
+    def __len__(self) -> int:
+        return len(self.cuts)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The share of timesteps that each stage has."""
+        return self.stages.shares
+
+    def number(self, t: float) -> int:
+        return self.stages.number(t)
+
+    def costs(self, network: nn.Module, count: Callable[[], int]) -> list[int]:
+        """What `count` counts on the network in each stage."""
+        found = []
+        with self.attach(network) as handle:
+            for number in range(len(self.stages.stages)):
+                with handle.at_stage(number):
+                    found.append(count())
+        return found
 
     def attach(self, network: nn.Module) -> Handle:
         found = {part.site.name: part for part in check_prunable(network)}

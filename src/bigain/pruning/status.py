@@ -57,6 +57,15 @@ class PruneStatus(list[SitePruning]):
         )
 
 
+def site_cost(site: Site, text: int) -> int:
+    """FLOPs of a site for one row at the model's own size, with so many tokens of text."""
+    if site.kind == "cross":
+        return site_flops(site, site.tokens, text)
+    takes = site.kind == "self" and site.stream is not None and site.stream.text == "apart"
+    first = site.stream is not None and site.stream.text == "first"
+    return site_flops(site, site.tokens, site.tokens, text if takes or first else 0)
+
+
 def dummy_flops(site: Site) -> int:
     """What the module itself still computes where something stands in for it: one token, no rows of an MLP."""
     if site.kind == "mlp":
