@@ -19,7 +19,7 @@ ARROWS = {
     "denoisers": {"models"},
     "data": set(),
     "compression": {"models", "operators", "tokens"},
-    "pruning": {"classify", "compression", "data", "denoisers", "models", "progress"},
+    "pruning": {"classify", "compression", "data", "denoisers", "generation", "models", "progress"},
     "tomesd": {"operators", "models", "compression"},
     "classify": {"models", "denoisers", "pictures"},  # not compression
     "generation": {"models", "denoisers"},

@@ -9,6 +9,8 @@ from bigain.experiments.evaluator import Evaluator
 from bigain.experiments.experiment import build_experiment
 from bigain.experiments.report import Row, read_report
 from bigain.experiments.runner import Run, run_chunks
+from bigain.loading import load
+from helpers.pruning import scores_of
 from helpers.runs import contents, results, save_tiny, started
 
 pytestmark = pytest.mark.slow
@@ -91,6 +93,31 @@ def test_other_calibration_images_are_another_experiment(model: Path, tmp_path: 
 def test_mistakes_in_words(changes: dict[str, Any], text: str, tmp_path: Path) -> None:
     with pytest.raises((ValueError, TypeError), match=text):
         build_experiment(contents(tmp_path, **(CHANGES | changes)))
+
+
+def test_skipped_blocks_classify_in_order(model: Path, tmp_path: Path) -> None:
+    """Gates of a file need no calibration images; their file is part of the experiment."""
+    network = load(model).network
+    scores_of(network, (900.0, 500.0, 100.0)).save(tmp_path / "gates.json")
+    method = f"dipgo(target={{target}}, scores={str(tmp_path / 'gates.json')!r})"
+    changes = CHANGES | {
+        "rows": [{"name": "dipgo", "prune": method, "target": [0, 0.3]}],
+        "tasks": ["classify"],
+        "n": 2,
+    }
+    del changes["calibration"]
+    run = started(model, tmp_path / "run", **changes)
+    run_chunks(run)
+    none, some = run.experiment.settings
+    evaluator = Evaluator(run)
+    costs = [evaluator.decision_flops(setting) for setting in (none, some)]
+    (first, *_) = run.store.decisions(run.ids[some.label]).values()
+    assert first.timesteps == tuple(range(975, 0, -50))
+    assert costs[1] < costs[0]
+    run.store.close()
+    scores_of(network, (900.0, 500.0, 100.0), seed=1).save(tmp_path / "gates.json")
+    with pytest.raises(ValueError, match="has results from other"):
+        started(model, tmp_path / "run", **changes)
 
 
 def test_pruning_needs_calibration_images(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from bigain.models.family import family_of
-from bigain.pruning import Mosaic, Pruned
+from bigain.pruning import GateScores, Mosaic, Pruned
 from bigain.pruning.parts import Prunable, prunable
 from bigain.pruning.second_order import Layer, Removal, columns_of, remove
+from bigain.pruning.status import site_cost
 from bigain.pruning.trajectory import Stage, Stages
 
 STAGES = Stages((Stage(0, 300, 0.2), Stage(300, 700, 0.9), Stage(700, 1000, 0.1)))
@@ -48,3 +49,12 @@ def masked(model: Any, pruned: Pruned, stage: int) -> Any:
             own.zero_()
             own[:, columns] = weight.to(own.dtype)
     return found
+
+
+def scores_of(network: Any, steps: tuple[float, ...], seed: int = 0) -> GateScores:
+    """Random scores of all sites of a model."""
+    sites = family_of(network).sites(network)
+    drawn = torch.rand(len(steps), len(sites), generator=torch.Generator().manual_seed(seed))
+    names = tuple(site.name for site in sites)
+    flops = tuple(site_cost(site, 7) for site in sites)
+    return GateScores(type(network).__name__, steps, names, flops, tuple(map(tuple, drawn.tolist())))

@@ -210,7 +210,8 @@ def check_whole(experiment: Experiment) -> None:
         raise ValueError(f"count must be an int of at least 1, got {wanted.count!r}")
     if wanted is not None and wanted.features and wanted.count < 4:
         raise ValueError(f"count must be at least 4 for a distance between images, got {wanted.count}")
-    if any(setting.prune for setting in experiment.settings) and experiment.calibration is None:
+    methods = [parse_method(setting.prune) for setting in experiment.settings if setting.prune]
+    if any(method.needs_images for method in methods) and experiment.calibration is None:
         raise ValueError("a row with prune needs a table [calibration] with data, of other images than those of data")
     if any("classify" in s.tasks and s.n < 1 for s in experiment.settings):
         raise ValueError("the task classify needs n, the number of images")

@@ -15,8 +15,9 @@ from bigain.pruning.methods import parse_method
 
 def fit(denoiser: Denoiser, method: str, calibration: Calibration | None, seed: int) -> Pruned | Gated:
     """What goes from the model of an experiment, by its calibration images with their labels."""
-    if calibration is None:
-        trained: Pruned | Gated = parse_method(method).fit(denoiser, seed=seed)
+    chosen = parse_method(method)
+    if calibration is None or not chosen.needs_images:
+        trained: Pruned | Gated = chosen.fit(denoiser, seed=seed)
         return trained
     data = calibration.dataset(seed)
     labels = None
@@ -24,7 +25,7 @@ def fit(denoiser: Denoiser, method: str, calibration: Calibration | None, seed: 
         classes, prompts = class_conditions(denoiser, data)
         named = [prompts.format(name) if isinstance(name, str) else name for name in classes]
         labels = [named[example.labels[0]] for example in data.examples]
-    found: Pruned | Gated = parse_method(method).fit(denoiser, data, labels, seed)
+    found: Pruned | Gated = chosen.fit(denoiser, data, labels, seed)
     return found
 
 

@@ -35,7 +35,8 @@ from bigain.experiments.subjects import REAL, chosen_data, class_conditions, sub
 from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION
 from bigain.pictures import to_picture
-from bigain.pruning import Gated, Pruned
+from bigain.pruning import Gated, Pruned, SequentialClassifier
+from bigain.pruning.methods import parse_method
 from bigain.pruning.parts import check_prunable
 from bigain.zoo.catalog import folder_of
 
@@ -191,6 +192,9 @@ class Run:
 def new_classifier(experiment: Experiment, denoiser: Denoiser, data: Dataset, setting: Setting) -> DiffusionClassifier:
     classes, prompts = class_conditions(denoiser, data)
     policy, timesteps = decision_words(experiment, setting)
+    if setting.prune and parse_method(setting.prune).sequential:  # without a policy: all classes, trial after trial
+        seed = experiment.seed
+        return SequentialClassifier(denoiser, classes, prompts=prompts, timesteps=timesteps, seed=seed)
     return DiffusionClassifier(denoiser, classes, policy, prompts=prompts, timesteps=timesteps, seed=experiment.seed)
 
 

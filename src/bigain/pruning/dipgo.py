@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bigain.checks import check_count
 from bigain.denoisers.base import Denoiser
@@ -23,6 +23,9 @@ class DipGo:
     batches of `batch_size` images of `num_inference_steps` steps, with `weight` times the share of FLOPs kept beside
     the images' error.
     """
+
+    needs_images: ClassVar[bool] = False
+    sequential: ClassVar[bool] = True  # passes must come in the order of falling timesteps
 
     target: float
     scores: str | None = None

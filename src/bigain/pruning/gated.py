@@ -89,7 +89,6 @@ class Gated:
     scores: GateScores
     gates: tuple[tuple[bool, ...], ...]
     text_tokens: int
-    sequential = True  # classification needs trials in the order of falling timesteps
 
     @property
     def closed_sites(self) -> list[int]:

@@ -51,7 +51,7 @@ class Handle:
     @contextmanager
     def at_stage(self, number: int) -> Iterator[None]:
         """Inside the `with` block, take one stage for all rows, for example to count FLOPs on the meta device."""
-        if self.pruned.sequential:
+        if self.pruned.method.sequential:
             raise ValueError("gates have steps and no stages; their FLOPs are in handle.status()")
         stages = len(self.pruned.stages.stages)
         if not 0 <= number < stages:

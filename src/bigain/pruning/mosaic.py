@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from bigain.denoisers.base import Denoiser, share_weights
 from bigain.progress import library_bar
@@ -27,6 +27,9 @@ class Mosaic:
     `sparsity` is the share of the FLOPs of attention and MLPs that goes, as a mean over all timesteps. `share` of the
     largest score is where the middle stage begins and ends; `snr_weight` is the paper's lambda.
     """
+
+    needs_images: ClassVar[bool] = True
+    sequential: ClassVar[bool] = False  # rows of a batch may have any timesteps
 
     sparsity: float
     share: float = 0.5

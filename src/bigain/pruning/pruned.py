@@ -134,7 +134,6 @@ class Pruned:
     stages: Stages
     cuts: Mapping[str, tuple[Removal | None, ...]]
     text_tokens: int
-    sequential = False  # rows of a batch may have any timesteps
 
     def __len__(self) -> int:
         return len(self.cuts)

@@ -88,7 +88,7 @@ class GateTrainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(hashed("gates", seed))
             self.network = GateNetwork(len(self.timesteps), len(self.sites))
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=2e-3)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-2)
         self.gates: Tensor | None = None
         self.history: list[tuple[float, float]] = []  # error and share of FLOPs kept, by iteration
         if checkpoint is not None and checkpoint.is_file():
@@ -148,9 +148,8 @@ class GateTrainer:
 
     def _scores(self, keep: Tensor) -> GateScores:
         rows = tuple(tuple(round(score, 6) for score in row) for row in keep.tolist())
-        last = self.history[-1] if self.history else (0.0, 1.0)
-        trained = {"iterations": len(self.history), "error": last[0], "kept": last[1], "seed": self.seed}
-        trained |= {"weight": self.method.weight, "batch_size": self.method.batch_size}
+        trained = {"iterations": len(self.history), "seed": self.seed, "weight": self.method.weight}
+        trained |= {"batch_size": self.method.batch_size, "error and share kept": self.history[9::10]}
         names = tuple(site.name for site in self.sites)
         return GateScores(type(self.denoiser.network).__name__, self.timesteps, names, self.flops, rows, trained)
 
