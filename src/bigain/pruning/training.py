@@ -38,13 +38,15 @@ class GateNetwork(nn.Module):
         last.bias.data = torch.tensor([0.0, 1.0])
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        """Gates of 0 and 1 that pass gradients on as if they were probabilities, and those: -> (S, L), (S, L)."""
+        """Gates of 0 and 1 that pass gradients on as if they were probabilities, and log-odds: -> (S, L), (S, L)."""
         x = self.norm(self.embedding)
         x = self.embedding + self.attention(x, x, x, need_weights=False)[0]
-        keep = self.mlp(x).softmax(-1)[0, :, 1].view(self.shape)
+        logits = self.mlp(x)[0]
+        odds = (logits[:, 1] - logits[:, 0]).view(self.shape)
+        keep = odds.sigmoid()
         first = torch.arange(self.shape[0])[:, None] == 0
         hard = ((keep > 0.5) | first).to(keep.dtype)
-        return torch.where(first, hard, hard + keep - keep.detach()), keep
+        return torch.where(first, hard, hard + keep - keep.detach()), odds
 
 
 class SoftSite:
@@ -143,11 +145,11 @@ class GateTrainer:
 
     @torch.no_grad()
     def scores(self) -> GateScores:
-        """The probabilities of keeping, as they are now."""
+        """The log-odds of keeping, as they are now."""
         return self._scores(self.network()[1])
 
-    def _scores(self, keep: Tensor) -> GateScores:
-        rows = tuple(tuple(round(score, 6) for score in row) for row in keep.tolist())
+    def _scores(self, odds: Tensor) -> GateScores:
+        rows = tuple(tuple(round(score, 6) for score in row) for row in odds.tolist())
         trained = {"iterations": len(self.history), "seed": self.seed, "weight": self.method.weight}
         trained |= {"batch_size": self.method.batch_size, "error and share kept": self.history[9::10]}
         names = tuple(site.name for site in self.sites)
