@@ -12,6 +12,7 @@ from bigain.compression.setting import Compression
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups
 from bigain.models.site import Site
+from bigain.models.stand_in import Attached
 from bigain.operators.base import Call, Operator, spec
 from bigain.tokens.constants import arange
 from bigain.tokens.grid import Grid
@@ -35,30 +36,19 @@ class SiteEvent(NamedTuple):
 Observer = Callable[[SiteEvent], None]
 
 
-class Attachment:
+class Attachment(Attached):
     """One call of `compress`: its setting, whether it is on, and its observers."""
 
     def __init__(self, compression: Compression, probe: Probe, key: str) -> None:
+        super().__init__(probe, key)
         self.compression = compression
         self.operator: Operator = compression.operator
         self.reuse = compression.reuse
         self.groups = compression.groups
         self.correct = compression.correct
-        self.probe = probe
-        self.key = key
-        self.removed = False
         self.warned = False
         self.weighed = False  # the cost of a correction against what is saved
         self.observers: tuple[Observer, ...] = ()
-
-    @property
-    def active(self) -> bool:
-        return self.key in self.probe.active
-
-    def switch(self, on: bool) -> None:
-        """Takes effect for passes that begin later; once removed, another attachment may have its key."""
-        if not self.removed:
-            self.probe.switch(self.key, on)
 
     @torch.no_grad()
     def plan(self, hook: Any, block: BlockCall, x: Tensor, dense: Tensor | None = None) -> tuple[Plan, bool]:

@@ -1,6 +1,5 @@
 """The hooks of one site: fewer tokens go in, all of them come out."""
 
-import threading
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from bigain.compression.entry import (
 )
 from bigain.compression.joint import enter_joint, mean_arguments, part_hooks, text_first, with_means
 from bigain.models.costs import site_flops
-from bigain.models.hooks import HookOwner
+from bigain.models.hooks import HookOwner, ThreadLocal
 from bigain.models.probe import BlockCall, ForwardState, Probe, correction_of
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site
@@ -60,7 +59,7 @@ class Entered(NamedTuple):
     feed: Feed | None
 
 
-class SiteHook(HookOwner):
+class SiteHook(ThreadLocal, HookOwner):
     """The two hooks of one site: merge the tokens before, unmerge them after.
 
     `attachments` are all that act here; a pass has at most one of them on. There may be none: without hooks, compilers
@@ -70,6 +69,7 @@ class SiteHook(HookOwner):
     purpose = PURPOSE
 
     def __init__(self, site: Site, probe: Probe) -> None:
+        super().__init__()
         self.site = replace(site, module=nn.Identity())  # a copied model must not carry the original's module
         self.probe = probe
         self.attachments: tuple[Attachment, ...] = ()
@@ -79,13 +79,6 @@ class SiteHook(HookOwner):
             self.zero = torch.zeros(1, dtype=torch.int64, device="cpu")
         self.trace: SiteTrace | None = None
         self.stand_in: StandIn | None = None  # computes something else in the module's place
-        self.local = threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, local=threading.local())
 
     def attach(self, module: nn.Module) -> None:
         for part, hook in part_hooks(self, self.site, module):

@@ -1,9 +1,23 @@
 """What all hooks of ours have in common: they are found by their owners, and go when nothing needs them."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from torch import nn
+
+
+class ThreadLocal:
+    """Something with a `local` for each thread, which copies and pickles begin anew."""
+
+    def __init__(self) -> None:
+        self.local = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, local=threading.local())
 
 
 class HookOwner:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from bigain.models.family import family_of
-from bigain.models.hooks import HookOwner, owners
+from bigain.models.hooks import HookOwner, ThreadLocal, owners
 from bigain.models.probe import LOCK, Probe, probe_of
 from bigain.models.site import Site
 
@@ -67,22 +67,16 @@ class Attached:
             self.probe.switch(self.key, on)
 
 
-class StandIn(HookOwner):
+class StandIn(ThreadLocal, HookOwner):
     """The two hooks of one site. Where `replacement` returns None, the module runs as it is."""
 
     purpose: ClassVar[str | None] = "stand-in"
 
     def __init__(self, site: Site, attached: Attached, replacement: Replacement) -> None:
+        super().__init__()
         self.name, self.is_mlp = site.name, site.kind == "mlp"
         self.attached = attached
         self.replacement = replacement
-        self.local = threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, local=threading.local())
 
     def attach(self, module: nn.Module) -> None:
         module.register_forward_hook(self.after, prepend=True)  # hooks of compression see the output of this one

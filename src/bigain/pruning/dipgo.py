@@ -42,6 +42,10 @@ class DipGo:
             check_count(name, getattr(self, name))
         if self.num_inference_steps < 2:
             raise ValueError("num_inference_steps must be at least 2: the first step has none before it")
+        most = (self.num_inference_steps - 1) / self.num_inference_steps
+        if self.scores is None and self.target > most:
+            steps = self.num_inference_steps
+            raise ValueError(f"target must be at most {most:.3g} with {steps} steps, got {self.target}")
         if not is_real(self.weight) or not 0 < self.weight < math.inf:
             raise ValueError(f"weight must be a number above 0, got {self.weight!r}")
 

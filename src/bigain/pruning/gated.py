@@ -5,7 +5,6 @@ A trajectory is a sequence of passes with falling timesteps in one thread. A pas
 new one, in which all gates of the first pass are open.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from bigain.compression.attach import site_hooks
 from bigain.models.family import family_of
+from bigain.models.hooks import ThreadLocal
 from bigain.models.stand_in import attach_stand_ins
 from bigain.pruning.gates import GateScores, share_open
 from bigain.pruning.handle import Handle
@@ -27,18 +27,12 @@ class Step(NamedTuple):
     first: bool
 
 
-class StepReader:
+class StepReader(ThreadLocal):
     """Reads the step off the timestep of a pass, which all its rows must share."""
 
     def __init__(self, scores: GateScores) -> None:
+        super().__init__()
         self.scores = scores
-        self.local = threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"scores": self.scores}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, local=threading.local())
 
     def __call__(self, t: Tensor | None) -> Step:
         if t is None or t.is_meta:
@@ -59,18 +53,12 @@ class StepReader:
         self.local.last = (-1.0, 0)
 
 
-class GatedSite:
+class GatedSite(ThreadLocal):
     """Gives what its site gave last, where the gate of the step is closed."""
 
     def __init__(self, gates: Sequence[bool]) -> None:
+        super().__init__()
         self.gates = tuple(gates)
-        self.local = threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"gates": self.gates}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, local=threading.local())
 
     def __call__(self, module: nn.Module, x: Tensor, kwargs: Any, reading: Step, rows: Any) -> Any:
         if reading.first or self.gates[reading.number]:
