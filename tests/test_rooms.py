@@ -29,14 +29,14 @@ ARROWS = {
     "sending": {"cluster", "denoisers", "loading", "plugins", "zoo"},
     "experiments": {
         "bench", "caching", "classify", "cluster", "compression", "data", "denoisers", "generation", "loading",
-        "metrics", "models", "operators", "pictures", "plugins", "progress", "sending", "tokens", "zoo",
+        "metrics", "models", "operators", "pictures", "plugins", "progress", "pruning", "sending", "tokens", "zoo",
     },
     "bench": {"caching", "classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
     "plots": {"bench", "experiments", "metrics", "pictures", "tokens", "tuning"},
     "commands": {
-        "bench", "caching", "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading",
-        "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "theory", "tokens",
-        "tuning", "zoo",
+        "bench", "caching", "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation",
+        "loading", "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "theory",
+        "tokens", "tuning", "zoo",
     },
     "studio": {
         "bench", "classify", "commands", "compression", "data", "denoisers", "experiments", "generation", "loading",
@@ -46,9 +46,12 @@ ARROWS = {
         "bench", "caching", "classify", "cluster", "commands", "compression", "data", "experiments", "generation",
         "loading", "models", "operators", "plots", "plugins", "progress", "studio", "tokens", "tuning", "zoo",
     },
-    "__init__": {"caching", "classify", "compression", "generation", "loading", "models", "operators", "tuning"},
+    "__init__": {
+        "caching", "classify", "compression", "generation", "loading", "models", "operators", "pruning", "tuning",
+    },
     "caching": {"models"},
     "tuning": {"bench", "classify", "compression", "denoisers", "generation", "metrics", "models", "operators"},
+    "pruning": {"classify", "compression", "data", "denoisers", "generation", "models", "progress"},
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         spec,
     )
     from bigain.profile import TimestepProfile
+    from bigain.pruning import prune
     from bigain.tuning.tune import tune
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ __all__ = [
     "generate",
     "load",
     "parse",
+    "prune",
     "restore",
     "sites",
     "spec",
@@ -75,6 +77,7 @@ PLACES = {
     "compress": "bigain.compression",
     "generate": "bigain.generation",
     "load": "bigain.loading",
+    "prune": "bigain.pruning",
     "restore": "bigain.compression",
     "sites": "bigain.compression",
     "tune": "bigain.tuning.tune",

@@ -23,10 +23,11 @@ from bigain.commands import demo
 from bigain.commands.demo import QUICK, DemoResult, Size, demo_table, draw_plan, run_demo
 from bigain.compression import Compression
 from bigain.experiments.evaluator import setting_cost
-from bigain.experiments.experiment import Setting, read_experiment
+from bigain.experiments.experiment import read_experiment
 from bigain.experiments.report import Report, Row, read_report
 from bigain.experiments.runner import Run, run_chunks
 from bigain.experiments.samples import Samples
+from bigain.experiments.setting import Setting
 from bigain.experiments.tables import columns, latex
 from bigain.metrics.intervals import Estimate, wilson
 from bigain.models.architectures import build_meta

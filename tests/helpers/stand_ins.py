@@ -12,9 +12,11 @@ from peft.utils import get_peft_model_state_dict
 from PIL import Image
 
 from bigain.data import load_data
+from bigain.loading import load
 from helpers.doc_pages import ROOT, StandIn
 from helpers.models import BACKBONES
 from helpers.pipelines import save
+from helpers.pruning import scores_of
 
 TINY = "weights of several GB; a tiny pipeline of the same classes with random weights, saved to a folder"
 NO_GPU = "the tests run on a CPU"
@@ -93,6 +95,7 @@ NOT_RUN = {
     "make setup": "makes the environment that the tests run in",
     ". .venv/bin/activate": "is for an interactive shell",
     "make demo": "has tests of its own",
+    "python benchmarks/train_gates.py fashion-dit --out gates.json": "trains for minutes; its scores stand in",
     "make test": "is what is running",
     "bigain tune --model fashion-dit --save 30% --out setting.json": "takes minutes; has tests of its own",
     "bigain generate --model fashion-dit --operator setting.json": "needs the setting",
@@ -179,6 +182,11 @@ def photos_of_pets() -> None:
         Image.new("RGB", (32, 32), colour).save(folder / "1.jpg")
 
 
+def gates() -> None:
+    """Scores of gates that were not trained."""
+    scores_of(load("fashion-dit").network, (900.0, 600.0, 300.0, 100.0)).save("gates.json")
+
+
 SMALLER = {
     r"n = \d+": "n = 1",
     r"count = \d+": "count = 4",
@@ -212,4 +220,5 @@ FILES: dict[str, tuple[Callable[[], None], ...]] = {
     "classify.md": (picture("cat.png"),),
     "compress.md": (picture("edges.png"),),
     "experiments.md": (photos_of_pets, experiments),
+    "pruning.md": (gates,),
 }

@@ -19,6 +19,7 @@ from bigain.denoisers.prompts import PromptTable, can_remember
 from bigain.models.caches import refuse_cache
 from bigain.models.probe import reads_text, shares_inputs
 from bigain.models.rows import RowGroups, same_input
+from bigain.models.stand_in import keeps_steps
 from bigain.seeds import hashed
 
 MAX_PLANNING_ROWS = 16  # classes of a trial at most whose mean a shared plan is made from
@@ -83,6 +84,11 @@ class Engine:
     def prepare(self) -> None:
         """Project the prompts, for one stream of images: an adapter may have been loaded since the last."""
         refuse_cache(self.denoiser.network)
+        if keeps_steps(self.denoiser.network):
+            raise ValueError(
+                "blocks of this model are skipped from step to step, but trials have no order; use "
+                "bigain.pruning.SequentialClassifier, or take the gates off"
+            )
         remembers = self.remember_prompts and not reads_text(self.denoiser.network)
         self._table = PromptTable(self.denoiser.network, self.condition) if remembers else None
 

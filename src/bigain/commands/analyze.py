@@ -12,11 +12,11 @@ from bigain.bench.trajectory import Size
 from bigain.commands.measuring import Arrays, Measurement, Measuring
 from bigain.denoisers.base import Denoiser
 from bigain.experiments.evaluator import setting_cost
-from bigain.experiments.experiment import Setting
 from bigain.experiments.folder import write_whole
 from bigain.experiments.machine import environment
 from bigain.experiments.report import find_record, is_dense
 from bigain.experiments.rows import DecisionRow
+from bigain.experiments.setting import Setting
 from bigain.experiments.store import Store
 from bigain.experiments.subjects import chosen_data, whole_data
 from bigain.loading import best_dtype, load_denoiser

@@ -83,7 +83,8 @@ class AnalyzeRequest:
         from bigain.commands.measuring import Measurement
         from bigain.compression import Compression
         from bigain.experiments.attaching import Place, attachments
-        from bigain.experiments.experiment import Experiment, Setting, read_experiment
+        from bigain.experiments.experiment import Experiment, read_experiment
+        from bigain.experiments.setting import Setting
 
         asked = {"trials": self.trials, "bands": self.bands, "rivals": self.rivals}
         given = {key: value for key, value in asked.items() if value is not None}

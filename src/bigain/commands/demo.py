@@ -20,12 +20,13 @@ from bigain.classify.images import to_tensor
 from bigain.commands.show import NOTHING, choose_site, look, noisy_pass
 from bigain.data.dataset import Example
 from bigain.experiments.compute import png
-from bigain.experiments.experiment import Experiment, Generation, Setting, read_experiment
+from bigain.experiments.experiment import Experiment, Generation, read_experiment
 from bigain.experiments.folder import write_whole
 from bigain.experiments.report import Report, read_report, right
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.run import execute
 from bigain.experiments.runner import Run
+from bigain.experiments.setting import Setting
 from bigain.loading import load_denoiser
 from bigain.operators.base import spec
 from bigain.pictures import contact_sheet, from_picture, to_picture

@@ -26,9 +26,10 @@ from bigain.compression.attachment import SiteEvent
 from bigain.data import Dataset
 from bigain.denoisers.base import Denoiser
 from bigain.experiments.compute import attached
-from bigain.experiments.experiment import Experiment, Setting
+from bigain.experiments.experiment import Experiment
 from bigain.experiments.fingerprints import example_hash, weight_hashes
 from bigain.experiments.folder import write_whole
+from bigain.experiments.setting import Setting
 from bigain.experiments.sources import source_hashes
 from bigain.experiments.subjects import class_conditions
 from bigain.models.family import native_size

@@ -18,8 +18,9 @@ from bigain.compression.setting import Compression, Groups, Sites, as_where
 from bigain.models.family import family_of, find_model
 from bigain.models.probe import LOCK, Probe, probe_of
 from bigain.models.site import Site, choose
+from bigain.models.stand_in import keeps_steps, remove_stand_ins
 from bigain.models.windows import Window, overlap
-from bigain.operators.base import Nothing, Operator, spec
+from bigain.operators.base import Nothing, Operator, is_identity, spec
 
 __all__ = ["Compression", "Handle", "Setting", "compress", "restore", "sites"]
 
@@ -88,6 +89,11 @@ def attached(model: nn.Module, compression: Compression) -> Attached:
         return Attached(attachment, [])
     check_kinds(compression.operator, chosen)
     check_keys(compression.operator, chosen)
+    if keeps_steps(model) and (compression.operator.reduces_queries or compression.correct):
+        raise ValueError(
+            "blocks of this model give their output of the step before, which does not fit other merged tokens; remove "
+            "the gates, or use a key-value operator without correct=True"
+        )
     with LOCK:
         check_free(model, chosen, compression.when)
         known = probe_of(model)
@@ -138,9 +144,10 @@ def sites(model_or_pipeline: Any, where: Sites = None) -> list[Site]:
 
 
 def restore(model_or_pipeline: Any) -> None:
-    """Remove everything that `compress` attached to a model or pipeline."""
+    """Remove everything that `compress` and `prune` attached to a model or pipeline."""
     model = find_model(model_or_pipeline)
     with LOCK:
+        remove_stand_ins(model)
         detach(model, {attachment for hook in all_site_hooks(model) for attachment in hook.attachments})
 
 
@@ -153,7 +160,7 @@ def check_kinds(operator: Operator, chosen: list[Site]) -> None:
 
 def check_keys(operator: Operator, chosen: list[Site]) -> None:
     """Keys of their own need projections of their own, which not every joint attention has."""
-    if operator.reduces_queries and not getattr(operator, "weighted", False):
+    if (operator.reduces_queries and not getattr(operator, "weighted", False)) or is_identity(operator):
         return
     for site in chosen:
         if site.stream is not None and site.kind == "self":

@@ -1,30 +1,19 @@
 """Hooks on a model: attached, found again, and removed as soon as no pass needs them."""
 
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection
 
 from torch import nn
 
 from bigain.compression.attachment import Attachment
-from bigain.compression.entry import KeyValue
 from bigain.compression.hooks import SiteHook
-from bigain.compression.joint import PartHook
-from bigain.models.probe import Probe, SpatialHook, probe_of
+from bigain.models.hooks import owners, sweep
+from bigain.models.probe import probe_of
 from bigain.models.site import Site
-
-
-def our_hooks(module: nn.Module) -> Iterator[tuple[dict[int, Any], int, Any]]:
-    """(dict, key, owner) of each of our hooks on one module; the owner is a Probe or one of our hooks."""
-    for hooks in (module._forward_pre_hooks, module._forward_hooks):
-        for key, hook in list(hooks.items()):
-            owner = getattr(hook, "__self__", None)
-            if isinstance(owner, Probe | SpatialHook | SiteHook | PartHook):
-                yield hooks, key, owner
+from bigain.models.stand_in import stand_in_of
 
 
 def all_site_hooks(model: nn.Module) -> list[SiteHook]:
-    found = (owner for module in model.modules() for _, _, owner in our_hooks(module))
-    return list(dict.fromkeys(owner for owner in found if isinstance(owner, SiteHook)))
+    return [owner for owner in owners(model) if isinstance(owner, SiteHook)]
 
 
 def site_hooks(model: nn.Module) -> list[SiteHook]:
@@ -40,11 +29,18 @@ def attach(model: nn.Module, sites: list[Site], chosen: list[Site], attachment: 
         if site.kind in kinds and site.name not in known:
             known[site.name] = SiteHook(site, attachment.probe)
             known[site.name].attach(site.module)
+    introduce(model)
     hooks = [known[site.name] for site in chosen]
     for hook in hooks:
         hook.attachments = (*hook.attachments, attachment)
         hook.traces.pop(attachment.key, None)
     return hooks
+
+
+def introduce(model: nn.Module) -> None:
+    """Tell site hooks what stands in for their modules, after either was attached or removed."""
+    for hook in all_site_hooks(model):
+        hook.stand_in = stand_in_of(model.get_submodule(hook.site.name))
 
 
 def detach(model: nn.Module, attachments: Collection[Attachment]) -> None:
@@ -55,25 +51,3 @@ def detach(model: nn.Module, attachments: Collection[Attachment]) -> None:
     probe = probe_of(model)
     if probe is not None:
         probe.when_idle(lambda: sweep(model))
-
-
-def sweep(model: nn.Module) -> None:
-    """Drop removed attachments; with the last one all hooks go."""
-    hooks = all_site_hooks(model)
-    for hook in hooks:
-        hook.attachments = tuple(attachment for attachment in hook.attachments if not attachment.removed)
-    if not any(hook.attachments for hook in hooks):
-        remove_hooks(model)
-
-
-def remove_hooks(model: nn.Module) -> None:
-    probe = probe_of(model)
-    if probe is not None:
-        probe.gone = True
-    for module in model.modules():
-        for hooks, key, _ in our_hooks(module):
-            del hooks[key]
-            module._forward_pre_hooks_with_kwargs.pop(key, None)
-            module._forward_hooks_always_called.pop(key, None)
-            if isinstance(module.__dict__.get("to_kv"), KeyValue):
-                del module.__dict__["to_kv"]

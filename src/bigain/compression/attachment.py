@@ -13,6 +13,7 @@ from bigain.compression.setting import Compression
 from bigain.models.probe import BlockCall, Probe
 from bigain.models.rows import RowGroups, take_groups
 from bigain.models.site import Site
+from bigain.models.stand_in import Attached
 from bigain.models.state import ForwardState, correction_of
 from bigain.operators.base import Call, Operator, spec
 from bigain.tokens.constants import arange
@@ -37,31 +38,20 @@ class SiteEvent(NamedTuple):
 Observer = Callable[[SiteEvent], None]
 
 
-class Attachment:
+class Attachment(Attached):
     """One call of `compress`: its setting, whether it is on, and its observers."""
 
     def __init__(self, compression: Compression, probe: Probe, key: str) -> None:
+        super().__init__(probe, key)
         self.compression = compression
         self.operator: Operator = compression.operator
         self.reuse = compression.reuse
         self.groups = compression.groups
         self.correct = compression.correct
         self.when = compression.when
-        self.probe = probe
-        self.key = key
-        self.removed = False
         self.warned = False
         self.weighed = False  # the cost of a correction against what is saved
         self.observers: tuple[Observer, ...] = ()
-
-    @property
-    def active(self) -> bool:
-        return self.key in self.probe.active
-
-    def switch(self, on: bool) -> None:
-        """Takes effect for passes that begin later; once removed, another attachment may have its key."""
-        if not self.removed:
-            self.probe.switch(self.key, on)
 
     @contextmanager
     def observed(self, observer: Observer) -> Iterator[None]:

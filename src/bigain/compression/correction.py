@@ -53,8 +53,13 @@ def group_means(x: Tensor, groups: RowGroups) -> Tensor:
 def join_plan(plan: Plan, groups: RowGroups) -> Plan:
     """A plan for the rows of a batch and then the mean of each group, which follows the plan of its first row."""
     rows = torch.arange(groups.rows.shape[0], device=groups.rows.device)
-    first = rows.new_zeros(groups.inputs).scatter_reduce(0, groups.rows, rows, "amin", include_self=False)
-    return expand_plan(plan, torch.cat([rows, first]))
+    return expand_plan(plan, torch.cat([rows, first_rows(groups)]))
+
+
+def first_rows(groups: RowGroups) -> Tensor:
+    """The first row of each group: -> (G,)."""
+    rows = torch.arange(groups.rows.shape[0], device=groups.rows.device)
+    return rows.new_zeros(groups.inputs).scatter_reduce(0, groups.rows, rows, "amin", include_self=False)
 
 
 def enough_rows(once: float, saved: float) -> int | None:

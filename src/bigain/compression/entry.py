@@ -10,6 +10,7 @@ from bigain.models.rows import RowGroups
 from bigain.tokens.plans import Plan
 from bigain.tokens.rotary import Rotation
 
+PURPOSE = "compression"  # of the hooks of this room
 TEXT, MASK = "encoder_hidden_states", "attention_mask"
 
 
@@ -23,6 +24,16 @@ class Feed(NamedTuple):
     inputs: dict[str, Tensor]
     turns: dict[str, Rotation]
     axis: int
+
+    def of_rows(self, rows: Tensor) -> "Feed":
+        """The same for some rows; tables of one row are for all."""
+
+        def taken(table: Tensor) -> Tensor:
+            return table if table.shape[0] == 1 else table[rows]
+
+        inputs = {name: taken(x) for name, x in self.inputs.items()}
+        turns = {name: Rotation(*map(taken, turn)) for name, turn in self.turns.items()}
+        return Feed(inputs, turns, self.axis)
 
 
 class Entry(NamedTuple):

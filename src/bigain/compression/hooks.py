@@ -1,6 +1,5 @@
 """The hooks of one site: fewer tokens go in, all of them come out."""
 
-import threading
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -8,14 +7,26 @@ import torch
 from torch import Tensor, nn
 
 from bigain.compression.attachment import Attachment
-from bigain.compression.correction import Correction, group_means
-from bigain.compression.entry import Entry, Feed, after_text, check_cached, enter_cross, enter_self, mean_text
+from bigain.compression.correction import Correction, first_rows, group_means
+from bigain.compression.entry import (
+    PURPOSE,
+    Entry,
+    Feed,
+    KeyValue,
+    after_text,
+    check_cached,
+    enter_cross,
+    enter_self,
+    mean_text,
+)
 from bigain.compression.joint import enter_joint, mean_arguments, part_hooks, text_first, with_means
 from bigain.compression.split import join_rows, take_rows
 from bigain.models.costs import site_flops
+from bigain.models.hooks import HookOwner, ThreadLocal
 from bigain.models.probe import BlockCall, Probe
 from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site
+from bigain.models.stand_in import SUBSET, StandIn, stand_in_of, standing_in
 from bigain.models.state import ForwardState, correction_of
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Identity, Plan
@@ -53,14 +64,17 @@ class Entered(NamedTuple):
     feed: Feed | None
 
 
-class SiteHook:
+class SiteHook(ThreadLocal, HookOwner):
     """The two hooks of one site: merge the tokens before, unmerge them after.
 
     `attachments` are all that act here; a pass has at most one of them on. There may be none: without hooks, compilers
     would treat the site as a copy of another one.
     """
 
+    purpose = PURPOSE
+
     def __init__(self, site: Site, probe: Probe) -> None:
+        super().__init__()
         self.site = replace(site, module=nn.Identity())  # a copied model must not carry the original's module
         self.probe = probe
         self.attachments: tuple[Attachment, ...] = ()
@@ -69,24 +83,30 @@ class SiteHook:
             self.number = torch.tensor(site.index, device="cpu")
             self.zero = torch.zeros(1, dtype=torch.int64, device="cpu")
         self.traces: dict[str, SiteTrace] = {}  # of the last call of each attachment, by its key
-        self.local = threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, local=threading.local())
+        self.stand_in: StandIn | None = None  # computes something else in the module's place
 
     def attach(self, module: nn.Module) -> None:
         for part, hook in part_hooks(self, self.site, module):
             hook.attach(part)
         module.register_forward_hook(self.after)
-        module.register_forward_pre_hook(self.before, with_kwargs=True)
+        # what stands in for the module gets the merged tokens
+        module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=stand_in_of(module) is not None)
+
+    def needed(self) -> bool:
+        self.attachments = tuple(attachment for attachment in self.attachments if not attachment.removed)
+        return bool(self.attachments)
+
+    def leave(self, module: nn.Module) -> None:
+        if isinstance(module.__dict__.get("to_kv"), KeyValue):
+            del module.__dict__["to_kv"]
 
     def feed(self) -> Feed | None:
         """What the parts of the attention get that runs in this thread."""
+        if self.stand_in is not None and self.stand_in.done():
+            return None
         entered: Entered | None = getattr(self.local, "entered", None)
-        return None if entered is None else entered.feed
+        feed = None if entered is None else entered.feed
+        return feed if feed is None or self.stand_in is None or SUBSET.rows is None else feed.of_rows(SUBSET.rows)
 
     @property
     def attachment(self) -> Attachment | None:
@@ -148,6 +168,8 @@ class SiteHook:
         self.traces[attachment.key] = trace
         if means:
             self._weigh(attachment, module, trace)
+        if self.stand_in is not None:
+            self.stand_in.expect(rows_of(x, joined, groups))
         if observed:
             self.local.observed = attachment, block, image
             attachment.notify("merged", self, block, image, plan)
@@ -175,13 +197,18 @@ class SiteHook:
             text = mean_text(self.site.name, kwargs, groups)
         elif self.site.kind == "self" and self.site.stream is not None:
             text = mean_arguments(self.site.name, kwargs, groups)
-        dense = module.forward(means, **(kwargs | text))
+        dense = standing_in(self.stand_in, module, means, kwargs | text, first_rows(groups))
         joined = torch.cat([x, means])
         return Correction(groups, cell, parts_of(dense, first)), joined, with_means(kwargs, text, x.shape[0])
 
     def _split(self, module: Any, block: BlockCall, args: Any, kwargs: Any) -> Any:
         """Each row as its own timestep says: the rows of one setting after the other, the last in the call itself."""
         check_cached(self.site.name, module)
+        if self.stand_in is not None and self.stand_in.acting() is not None:
+            raise ValueError(
+                f"{self.site.name} is pruned, and when= asks for other tokens in some rows of this batch; leave when "
+                "out, or call the model with one timestep for all rows"
+            )
         x = args[0] if args else kwargs["hidden_states"]
         rest = {name: value for name, value in kwargs.items() if name != "hidden_states"}
         parts = [(one, block.state.parts[one.key]) for one in self.attachments if one.key in block.state.parts]
@@ -237,6 +264,13 @@ class SiteHook:
         whole = unmerged(entered, output)
         attachment.notify("unmerged", self, block, x, entered.plan)
         return whole
+
+
+def rows_of(x: Tensor, joined: Tensor, groups: RowGroups | None) -> Tensor | None:
+    """Which rows of the batch the rows are that a module gets, where mean rows stand after them."""
+    if groups is None or joined is x:
+        return None
+    return torch.cat([torch.arange(x.shape[0], device=groups.rows.device), first_rows(groups)])
 
 
 def parts_of(output: Any, first: int) -> tuple[Tensor, ...]:

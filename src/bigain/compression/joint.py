@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from bigain.compression.correction import group_means
-from bigain.compression.entry import MASK, TEXT, Entry, Feed, after_text
+from bigain.compression.entry import MASK, PURPOSE, TEXT, Entry, Feed, after_text
+from bigain.models.hooks import HookOwner
 from bigain.models.rows import RowGroups
 from bigain.models.site import Site, Stream
 from bigain.tokens.constants import arange
@@ -160,8 +161,10 @@ def with_means(kwargs: dict[str, Any], means: dict[str, Tensor], rows: int) -> d
     return kwargs | {name: torch.cat([both[name], value.to(both[name].dtype)]) for name, value in means.items()}
 
 
-class PartHook:
+class PartHook(HookOwner):
     """The hook of one part of an attention: a projection gets other tokens, what comes out of a norm is turned."""
+
+    purpose = PURPOSE
 
     def __init__(self, site: Any, name: str) -> None:
         self.site = site  # the SiteHook around it, which knows the `Feed` of this thread

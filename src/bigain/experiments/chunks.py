@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from bigain.experiments.experiment import Experiment, Setting
+from bigain.experiments.experiment import Experiment
 from bigain.experiments.rows import DecisionRow, GeneratedRow
+from bigain.experiments.setting import Setting
 
 CLASSIFIED_AT_ONCE = 16
 GENERATED_AT_ONCE = 25

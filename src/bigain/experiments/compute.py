@@ -6,7 +6,8 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from PIL import Image
 from torch import Tensor, nn
@@ -20,14 +21,19 @@ from bigain.compression import Handle, compress
 from bigain.data import Dataset, Example
 from bigain.denoisers.base import Denoiser
 from bigain.denoisers.sampling import make_scheduler
+from bigain.experiments import pruning
 from bigain.experiments.chunks import Chunk, ChunkResult
 from bigain.experiments.decisive import decision_words
-from bigain.experiments.experiment import Experiment, Setting
+from bigain.experiments.experiment import Experiment
 from bigain.experiments.rows import DecisionRow, GeneratedRow
+from bigain.experiments.setting import Setting
 from bigain.experiments.subjects import class_conditions, subjects
 from bigain.generation import generate, usual_batch
 from bigain.metrics.distances import INCEPTION
 from bigain.pictures import to_picture
+from bigain.pruning import Gated, Pruned, SequentialClassifier
+from bigain.pruning.methods import parse_method
+from bigain.pruning.parts import check_prunable
 from bigain.zoo.catalog import folder_of
 
 EXAMPLES = 20  # generated images whose pixels are kept in the record
@@ -45,11 +51,15 @@ class Computer:
     data: Dataset  # as many as the largest n, in the order of the seed
     classified_at_once: int | str = "auto"
     generated_at_once: int | None = None
+    fitted: dict[str, Pruned | Gated] = field(default_factory=dict)  # by method
 
     def compute(self, chunk: Chunk, wanted: Sequence[str | int] | None = None) -> ChunkResult:
         """The results of a chunk. `wanted` is what to generate, by default what the data say."""
         try:
-            with attached(self.denoiser.network, chunk.setting):
+            with (
+                pruning.attach(self.denoiser.network, self.pruned(chunk.setting)),
+                attached(self.denoiser.network, chunk.setting),
+            ):
                 return self._classify(chunk) if chunk.task == "classify" else self._generate(chunk, wanted)
         except FloatingPointError as error:
             what = f"cannot {chunk.task} images {chunk.first} to {chunk.last - 1}: {error}"
@@ -57,6 +67,16 @@ class Computer:
                 f"{chunk.setting.label}: {what}. Nothing was recorded for them; check the weights and the operator, "
                 "or remove the row"
             ) from error
+
+    def pruned(self, setting: Setting) -> Pruned | Gated | None:
+        """What is pruned in a setting, fitted when it is first asked for: the same images give the same bits."""
+        method = setting.prune
+        if method is None:
+            return None
+        if method not in self.fitted:
+            experiment = self.experiment
+            self.fitted[method] = pruning.fit(self.denoiser, method, experiment.calibration, experiment.seed)
+        return self.fitted[method]
 
     def subjects(self, chunk: Chunk) -> list[str | int]:
         """What a chunk generates."""
@@ -130,9 +150,12 @@ def new_classifier(
 ) -> DiffusionClassifier:
     classes, prompts = class_conditions(denoiser, data)
     policy, timesteps = decision_words(experiment, setting)
-    return DiffusionClassifier(
-        denoiser, classes, policy, prompts=prompts, timesteps=timesteps, seed=experiment.seed, batch_size=batch_size
-    )
+    shared: dict[str, Any] = {
+        "prompts": prompts, "timesteps": timesteps, "seed": experiment.seed, "batch_size": batch_size
+    }  # fmt: skip
+    if setting.prune and parse_method(setting.prune).sequential:  # without a policy: all classes, trial after trial
+        return SequentialClassifier(denoiser, classes, **shared)
+    return DiffusionClassifier(denoiser, classes, policy, **shared)
 
 
 def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: int | None = None) -> None:
@@ -145,6 +168,8 @@ def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
             document.check(denoiser.network)
         with attached(denoiser.network, setting):
             pass
+    if any(setting.prune for setting in experiment.settings):
+        check_prunable(denoiser.network)
     for setting in experiment.settings:
         if "classify" in setting.tasks:
             new_classifier(experiment, denoiser, data, setting)

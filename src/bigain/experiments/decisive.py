@@ -1,5 +1,6 @@
 """What decides the results of an experiment besides its file, as hashes that are compared before work goes on."""
 
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -7,14 +8,16 @@ from torch import nn
 from bigain.classify.presets import resolve_timesteps
 from bigain.data import Dataset
 from bigain.denoisers.base import Denoiser
-from bigain.experiments.experiment import Experiment, Setting
-from bigain.experiments.fingerprints import image_hashes, profile_hash, weight_hashes
+from bigain.experiments.experiment import Experiment
+from bigain.experiments.fingerprints import digest, image_hashes, profile_hash, weight_hashes
+from bigain.experiments.setting import Setting
 from bigain.experiments.sources import source_hashes
 from bigain.experiments.store import Hashes
 from bigain.experiments.subjects import real_data
 from bigain.metrics.distances import INCEPTION
 from bigain.metrics.inception import load_inception
 from bigain.profile import TimestepProfile
+from bigain.pruning.methods import parse_method
 from bigain.zoo.catalog import folder_of
 from bigain.zoo.features import load_features
 
@@ -23,6 +26,8 @@ def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: D
     """Hashes of what may change behind a name: images, weights, profiles, users' own code."""
     tasks = {task for setting in experiment.settings for task in setting.tasks}
     sets = [data] if "classify" in tasks else []
+    if experiment.calibration is not None:
+        sets.append(experiment.calibration.dataset(experiment.seed))
     others: dict[str, nn.Module] = {}
     if "generate" in tasks:
         sets.append(real_data(experiment, whole))
@@ -32,8 +37,15 @@ def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: D
         "source": source_hashes(experiment),
         "image": image_hashes(sets),
         "weights": weight_hashes(denoiser, **others),
-        "profile": profile_hashes(experiment, denoiser),
+        "profile": profile_hashes(experiment, denoiser) | gate_hashes(experiment),
     }
+
+
+def gate_hashes(experiment: Experiment) -> dict[str, str]:
+    """Hashes of the files with scores of gates, by the labels of their settings."""
+    methods = {setting.label: parse_method(setting.prune) for setting in experiment.settings if setting.prune}
+    files = {label: getattr(method, "scores", None) for label, method in methods.items()}
+    return {f"{label}, gates": digest([Path(file).read_bytes()]) for label, file in files.items() if file}
 
 
 def profile_hashes(experiment: Experiment, denoiser: Denoiser) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Measurements of a setting with its images: cost, distances, similarity to the uncompressed images."""
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,11 +18,12 @@ from bigain.classify.images import to_tensors
 from bigain.compression import Compression
 from bigain.experiments.chunks import GENERATED_AT_ONCE
 from bigain.experiments.compute import attached
-from bigain.experiments.experiment import Setting
 from bigain.experiments.folder import picture_name
+from bigain.experiments.pruning import costs
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run
 from bigain.experiments.samples import Samples, Spectra
+from bigain.experiments.setting import Setting
 from bigain.experiments.subjects import real_data, subjects, whole_data
 from bigain.generation import generate, sampling_timesteps
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
@@ -31,6 +33,7 @@ from bigain.metrics.similarity import psnr, ssim
 from bigain.metrics.spectra import radial_spectrum, spectral_distance
 from bigain.models.architectures import meta_copy
 from bigain.pictures import from_picture
+from bigain.pruning import Gated, Pruned
 from bigain.zoo.catalog import folder_of
 from bigain.zoo.features import CLASSES, FeatureNet, load_features, predict
 
@@ -53,7 +56,9 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            cost = setting_cost(self.network, setting, self.timesteps(setting), **self.size)
+            cost = setting_cost(
+                self.network, setting, self.timesteps(setting), self.run.computer.pruned(setting), **self.size
+            )
             if setting.cache is not None:
                 cost["flops"] = self.cached_flops(setting, setting.cache, cost["flops"])
             for name, value in cost.items():
@@ -97,13 +102,20 @@ class Evaluator:
 
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
-        trials: Counter[tuple[tuple[Compression, ...], int]] = Counter()
+        pruned = self.run.computer.pruned(setting)
+        trials: Counter[tuple[tuple[Compression, ...], int, int]] = Counter()
         images = 0
         for row in self.run.store.each_decision(self.run.ids[setting.label]):
             images += 1
             alive = [] if row.errors is None else (~np.isnan(row.errors)).sum(0).tolist()
-            trials.update((acting(setting.attach, t), k) for t, k in zip(row.timesteps, alive, strict=bool(alive)))
-        spent = sum(count * group_flops(self.network, *trial, **self.size) for trial, count in trials.items())
+            for t, k in zip(row.timesteps, alive, strict=bool(alive)):
+                trials[acting(setting.attach, t), k, 0 if pruned is None else pruned.number(t)] += 1
+
+        @functools.cache
+        def group(parts: tuple[Compression, ...], k: int) -> list[int]:
+            return costs(self.network, pruned, lambda: group_flops(self.network, parts, k, **self.size))
+
+        spent = sum(count * group(parts, k)[stage] for (parts, k, stage), count in trials.items())
         return spent / max(1, images)
 
     def difference_error(self, setting: Setting) -> float | None:
@@ -215,18 +227,23 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
 
 
 def setting_cost(
-    network: nn.Module, setting: Setting, timesteps: list[float] | None = None, **size: Unpack[Size]
+    network: nn.Module,
+    setting: Setting,
+    timesteps: list[float] | None = None,
+    pruned: Pruned | Gated | None = None,
+    **size: Unpack[Size],
 ) -> dict[str, Any]:
     """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates.
 
-    Where operators act in some timesteps only, FLOPs are the mean over the timesteps of a trajectory.
+    Where operators act in some timesteps only, or something is pruned, FLOPs are a mean over timesteps.
     """
     rows = []
     for part in alone(setting.attach):  # one by one: they may act on the same sites at other timesteps
         with attached(network, replace(setting, cache=None, attach=(replace(part, when=None),))) as handles:
             count_flops(network, **size)
             rows += [row for handle in handles for row in handle.status() if row.ran]
-    flops = round(mean_flops(network, setting.attach, timesteps, **size))
+    found = costs(network, pruned, lambda: round(mean_flops(network, setting.attach, timesteps, **size)))
+    flops = found[0] if pruned is None else round(float(np.dot(pruned.shares, found)))
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
 
 

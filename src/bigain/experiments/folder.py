@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bigain.experiments.chunks import Chunk, ChunkResult
-from bigain.experiments.experiment import Setting
+from bigain.experiments.setting import Setting
 from bigain.experiments.store import Store
 
 FILE = "results.sqlite"

@@ -115,7 +115,8 @@ def make_report(
 
 def is_dense(spec: dict[str, Any]) -> bool:
     """Whether a row is the uncompressed model as the experiment runs it."""
-    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps", "cache"}
+    own = {"policy", "timesteps", "num_inference_steps", "cache", "prune"}
+    return not spec["attach"] and not spec.keys() & own
 
 
 def of_image(row: Row, spec: dict[str, Any], steps: int | None) -> Row:

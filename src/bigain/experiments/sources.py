@@ -49,8 +49,14 @@ def used(experiment: Experiment) -> Iterator[Any]:
                 yield SCORERS[scorer]
     policies = {experiment.policy, *(setting.policy for setting in experiment.settings if setting.policy)}
     names: list[tuple[Registry[Any], str]] = [(POLICIES, parse_call(text, "policy")[0]) for text in sorted(policies)]
-    names += [(DATASETS, spec.partition("(")[0].strip()) for spec in (experiment.data, experiment.without) if spec]
+    names += [(DATASETS, spec.partition("(")[0].strip()) for spec in datasets(experiment)]
     yield from (registry[name] for registry, name in names if name in registry)
+
+
+def datasets(experiment: Experiment) -> Iterator[str]:
+    """The datasets of an experiment, as they are written."""
+    calibration = experiment.calibration and experiment.calibration.data
+    yield from (spec for spec in (experiment.data, experiment.without, calibration) if spec)
 
 
 def homes(thing: Any) -> Iterator[ModuleType]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bigain.experiments.changes import as_text, changed, compare
-from bigain.experiments.experiment import Experiment, Setting
+from bigain.experiments.experiment import Experiment
 from bigain.experiments.migration import migrate
 from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow, pack, unpack
 from bigain.experiments.schema import RecordError, damaged, open_reading, open_writing, recognise
+from bigain.experiments.setting import Setting
 
 T = TypeVar("T")
 Hashes = dict[str, dict[str, str]]  # kind (image, weights, profile, source): hashes by name

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bigain.models.calls import argument_of, arguments_of
 from bigain.models.family import Family, find_model
-from bigain.models.probe import argument_of, arguments_of
 
 EVERYTHING = "all"  # the name of the trajectory where a pipeline names none
 

@@ -6,16 +6,16 @@ again. So there is nothing to mix up between threads, between two passes before 
 gradient checkpointing.
 """
 
-import inspect
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from bigain.models.calls import argument_of, arguments_of, put, takes_carrier
 from bigain.models.family import Family, find_model
+from bigain.models.hooks import HookOwner
 from bigain.models.rows import current_rows
 from bigain.models.site import Site
 from bigain.models.state import ForwardState
@@ -46,7 +46,7 @@ class BlockCall(NamedTuple):
     stage_plans: dict[str, Plan]
 
 
-class SpatialHook:
+class SpatialHook(HookOwner):
     """The hook of a module whose (B, C, H, W) input is the token grid of the blocks inside."""
 
     def __init__(self, stage: str, carrier: str) -> None:
@@ -63,7 +63,7 @@ class SpatialHook:
         return args, {**kwargs, self.carrier: {**carrier, KEY: carried}}
 
 
-class Probe:
+class Probe(HookOwner):
     """Hooks on the model, its spatial modules and its blocks; one per model, shared by all that is attached.
 
     Another thread may be inside the model whenever something is attached or removed. So a pass notes at its beginning
@@ -78,6 +78,7 @@ class Probe:
         self.block_arguments: dict[str, list[str]] = {}  # by the class of the block
         self.active: tuple[str, ...] = ()  # keys of what is attached and switched on
         self.windows: dict[str, Window] = {}  # timesteps in which they act, where that is not all
+        self.readers: dict[str, Callable[[Tensor | None], Any]] = {}  # of attachments that depend on the timesteps
         self.counting = False
         self.shares_inputs = False  # something makes one plan for rows with the same noisy input
         self.reads_text = False  # something needs the text itself, not the number of a prompt
@@ -128,6 +129,9 @@ class Probe:
             else:
                 clean_up()
 
+    def leave(self, module: nn.Module) -> None:
+        self.gone = True
+
     def current(self) -> BlockCall | None:
         """The call of the block that runs in this thread, or None."""
         found: BlockCall | None = getattr(self.local, "block", None)
@@ -154,6 +158,7 @@ class Probe:
             pass_index = self.count.clone()
             self.count.add_(1)
         state = ForwardState(t, pass_index, current_rows(), self.active)
+        state.readings = {key: read(t) for key, read in self.readers.items() if key in state.active}
         if any(key in self.windows for key in state.active):
             state = self._windowed(state, argument("timestep"), latents.shape[0])
         grid = self.family.grid(model, argument) if state.active else None  # dense, a model takes what has no grid
@@ -245,37 +250,7 @@ def shares_inputs(model: nn.Module) -> bool:
     return probe is not None and probe.shares_inputs
 
 
-def takes_carrier(model: Any, carrier: str) -> bool:
-    """Whether `forward` takes the carrier; not if it was replaced, for example by an exported program.
-
-    What is bound to the model itself hands all arguments on to its own forward, as cache-dit's does.
-    """
-    replaced = vars(model).get("forward")
-    if isinstance(replaced, partial) and any(value is model for value in replaced.args):
-        return True
-    return replaced is None or carrier in inspect.signature(replaced).parameters
-
-
 def fresh_count(count: Tensor | None = None, device: torch.device | str = "cpu") -> Tensor:
     """The number of the next pass, (1,), as a tensor that may be changed in place in any mode."""
     with torch.inference_mode(False):
         return torch.zeros(1, dtype=torch.int64, device=device) if count is None else count.to(device)
-
-
-def arguments_of(kind: type[nn.Module]) -> list[str]:
-    """Names of the arguments of a class's forward, in order."""
-    return list(inspect.signature(kind.forward).parameters)[1:]
-
-
-def argument_of(names: list[str], name: str, args: Any, kwargs: Any) -> Any:
-    """An argument of a call, by position or by name as it came; None if it was left out."""
-    place = names.index(name)
-    return args[place] if len(args) > place else kwargs.get(name)
-
-
-def put(name: str, value: Any, args: Any, kwargs: Any, names: list[str]) -> tuple[Any, Any]:
-    """Arguments of a call with one of them replaced, by position or by name as it came."""
-    place = names.index(name)
-    if len(args) > place:
-        return (*args[:place], value, *args[place + 1 :]), kwargs
-    return args, {**kwargs, name: value}

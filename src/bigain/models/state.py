@@ -1,6 +1,7 @@
 """What holds during one forward pass, for all of its rows or for some of them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ class ForwardState:
         self.pass_index = pass_index
         self.row_groups = row_groups
         self.active = active  # from the first block to the last, whatever is attached or removed meanwhile
+        self.readings: dict[str, Any] = {}  # what attachments read off the timesteps, by their keys
         self.stages: dict[str, dict[str, Plan]] = {}  # plans made so far, where the blocks of a stage share them
         cache = {} if row_groups is None or row_groups.cache is None else row_groups.cache
         self.rows: Tensor | None = None  # of the batch, where the state is that of some rows only

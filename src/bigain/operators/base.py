@@ -68,6 +68,11 @@ def parse(text: str) -> Any:
     return call(OPERATORS[name], name, args, kwargs)
 
 
+def is_identity(operator: Any) -> bool:
+    """Whether an operator removes nothing."""
+    return any(getattr(operator, name, None) == value for name, value in (("ratio", 0), ("factor", 1), ("keep", 1)))
+
+
 def spec(operator: Any, *, defaults: bool = False) -> str:
     """The string that `parse` turns into an equal operator: every field that is not at its default, or all of them."""
     if isinstance(operator, Nothing):
