@@ -174,11 +174,10 @@ def group_flops(
     """FLOPs of one forward pass of `rows` conditions on the same noisy input, such as the classes of a trial."""
     inputs = example_inputs(model, latent, rows, text_tokens)
     same = RowGroups(torch.zeros(rows, dtype=torch.int64, device="meta"), 1)
-    with ExitStack() as stack, same_input(same):
+    with ExitStack() as stack, same_input(same), refusals():
         for compression in compressions:
             stack.enter_context(compress(model, compression))
-        with refusals():
-            return counted(model, inputs)
+        return counted(model, inputs)
 
 
 class TrialCost(NamedTuple):

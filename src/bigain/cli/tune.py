@@ -7,7 +7,9 @@ import typer
 
 from bigain.cli.console import err, interrupted, print_json, say, warn
 from bigain.cli.main import MODELS, app, examples
-from bigain.cli.options import Classes, Device, ImageSize, Model, Prompts, Seed, Threads, json_of, words
+from bigain.cli.options import OUTPUT, Classes, Device, ImageSize, Model, Prompts, Seed, Threads, json_of, words
+
+SEARCH = "Search"  # panel of --help
 
 
 @app.command(
@@ -15,7 +17,6 @@ from bigain.cli.options import Classes, Device, ImageSize, Model, Prompts, Seed,
     epilog=examples(
         "bigain tune --save 20% --out setting.json",
         "bigain tune --model my/sd2 --keep 95% --classes cat,dog --minutes 60",
-        "bigain generate --operator setting.json",
     ),
 )
 def tune(
@@ -29,7 +30,11 @@ def tune(
     ] = None,
     images: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="Images to classify; repeatable. Default: images that the model generates."),
+        typer.Option(
+            rich_help_panel=SEARCH,
+            metavar="PATH",
+            help="Images to classify; repeatable. Default: images that the model generates.",
+        ),
     ] = None,
     image_size: ImageSize = None,
     classes: Classes = None,
@@ -37,27 +42,46 @@ def tune(
     capabilities: Annotated[
         str,
         typer.Option(
-            "--for", metavar="both|classify|generate", help="What to keep.",
+            "--for",
+            metavar="both|classify|generate",
+            help="What to keep.",
             autocompletion=words("both", "classify", "generate"),
         ),
     ] = "both",
     minutes: Annotated[
-        float, typer.Option(metavar="N", help="Time for the search, not counting loading; the last step is finished.")
+        float,
+        typer.Option(
+            rich_help_panel=SEARCH,
+            metavar="N",
+            help="Time for the search, not counting loading; the last step is finished.",
+        ),
     ] = 20.0,
     held_out: Annotated[
         int,
-        typer.Option(metavar="N", min=4, help="Images that are classified to verify; a third as many are generated."),
+        typer.Option(
+            rich_help_panel=SEARCH,
+            metavar="N",
+            min=4,
+            help="Images that are classified to verify; a third as many are generated.",
+        ),
     ] = 64,
-    num_inference_steps: Annotated[int, typer.Option(metavar="N", min=1, help="Denoising steps of its images.")] = 20,
+    num_inference_steps: Annotated[
+        int, typer.Option(rich_help_panel=SEARCH, metavar="N", min=1, help="Denoising steps of its images.")
+    ] = 20,
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = None,
     file: Annotated[
         Path,
-        typer.Option("--out", metavar="FILE", help="The setting, a JSON file; beside it come a page and a checkpoint."),
+        typer.Option(
+            "--out",
+            rich_help_panel=OUTPUT,
+            metavar="FILE",
+            help="The setting, a JSON file; beside it come a page and a checkpoint.",
+        ),
     ] = Path("setting.json"),
-    as_json: Annotated[bool, json_of("{setting: its content, met, page: a path}")] = False,
-) -> None:  # fmt: skip
+    as_json: Annotated[bool, json_of("{setting: its content, met, page: a path}", OUTPUT)] = False,
+) -> None:
     """Find operators for each site and timestep of your model, for a saving or for what is to be kept.
 
     Each operator is measured at each site, the best choice is made from that, and verified on other images and seeds.
