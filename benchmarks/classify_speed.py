@@ -9,8 +9,11 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,16 +25,19 @@ from rich.table import Table
 import bigain
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.images import to_tensor
+from bigain.classify.policies import paper_stages
 from bigain.classify.trials import Trial, draw_noise, fingerprint, staged_timesteps
 from bigain.cli.main import keep_memory
 from bigain.compression import Compression
 from bigain.denoisers.base import Condition, Denoiser, ImageSpec
 from bigain.denoisers.schedule import Schedule
 from bigain.experiments.machine import environment
+from bigain.registry import miss
 
 ROUNDS = 3
-MODELS = {"fashion-unet": 8, "fashion-dit": 8, "cifar-unet": 8, "SD-shaped U-Net, random weights": 1}  # images
-EVALUATIONS = 10 * 5 + 5 * 15  # of a decision
+SHAPED = "SD-shaped U-Net, random weights"
+MODELS = {"fashion-unet": 8, "fashion-dit": 8, "cifar-unet": 8, SHAPED: 1, "quickdraw-dit": 2}  # images
+RECORD = Path(__file__).parent / "results" / "classify-speed.json"
 MERGE = "gated_merge(ratio=0.7, weighted=True)"
 STRONG = "gated_merge(ratio=0.5, weighted=True)"
 
@@ -72,15 +78,15 @@ class Shaped(Denoiser):
 
 @torch.no_grad()
 def plain_loop(denoiser: Denoiser, images: list[np.ndarray], classes: int) -> list[int]:
-    """One image, batches of 16, stages [5, 20] keep [5, 1]."""
-    labels = []
+    """One image, batches of 16, the paper's stages."""
+    labels, stages = [], paper_stages(classes)
     conditions = denoiser.conditions(range(classes))
     for picture in images:
         pixels = to_tensor(picture, denoiser.image_spec)
         latents, key = denoiser.encode(pixels[None]), fingerprint(pixels)
         errors: dict[int, list[float]] = {k: [] for k in range(classes)}
         alive = list(range(classes))
-        for steps, keep in zip(staged_timesteps(1000, (5, 20)), (5, 1), strict=True):
+        for steps, keep in zip(staged_timesteps(1000, stages.trials), stages.keep, strict=True):
             pairs = [(k, t) for k in alive for t in steps]
             for start in range(0, len(pairs), 16):
                 batch = pairs[start : start + 16]
@@ -95,48 +101,71 @@ def plain_loop(denoiser: Denoiser, images: list[np.ndarray], classes: int) -> li
     return labels
 
 
+def evaluations(classes: int) -> int:
+    """Of a decision with the paper's stages."""
+    stages = paper_stages(classes)
+    counts = np.diff((0, *stages.trials))
+    return int(counts @ np.array((classes, *stages.keep[:-1])))
+
+
 @torch.no_grad()
-def network_alone(denoiser: Denoiser, images: int) -> None:
+def network_alone(denoiser: Denoiser, images: int, classes: int) -> None:
     """As many evaluations in batches of 50, without noise, errors and decisions: no classifier can be faster."""
     noisy, t = torch.randn(50, *denoiser.latent_shape), torch.randint(0, 1000, (50,))
-    condition = denoiser.conditions(range(10)).take(torch.arange(50) % 10)
-    left = images * EVALUATIONS
+    condition = denoiser.conditions(range(classes)).take(torch.arange(50) % classes)
+    left = images * evaluations(classes)
     while left > 0:
         rows = min(left, 50)
         denoiser.output(noisy[:rows], t[:rows], condition.take(torch.arange(rows)))
         left -= rows
 
 
-def compressed(denoiser: Denoiser, images: list[np.ndarray], policy: str, setting: Compression) -> list[int]:
-    with bigain.compress(denoiser.network, setting):
-        return decided(denoiser, images, policy)
+class Decide(NamedTuple):
+    """Decisions of the classifier among so many classes."""
+
+    denoiser: Denoiser
+    images: list[np.ndarray]
+    classes: int
+
+    def __call__(self, policy: str = "paper", setting: Compression | None = None, **options: bool) -> list[int]:
+        with nullcontext() if setting is None else bigain.compress(self.denoiser.network, setting):
+            classifier = DiffusionClassifier(self.denoiser, range(self.classes), policy, **options)
+            return [decision.index for decision in classifier(self.images)]
 
 
-def decided(denoiser: Denoiser, images: list[np.ndarray], policy: str = "paper", **options: bool) -> list[int]:
-    return [decision.index for decision in DiffusionClassifier(denoiser, range(10), policy, **options)(images)]
+def ways_of(name: str, denoiser: Denoiser, sample: list[np.ndarray], classes: int) -> dict[str, Callable[[], Any]]:
+    decide, corrected = Decide(denoiser, sample, classes), Compression(MERGE, groups="input", correct=True)
+    ways = {
+        "plain loop": partial(plain_loop, denoiser, sample, classes),
+        "classifier": decide,
+        "without remembered prompts": partial(decide, remember_prompts=False),
+        "the network alone": partial(network_alone, denoiser, len(sample), classes),
+        "balanced": partial(decide, "balanced"),
+        "fast": partial(decide, "fast"),
+        f"paper, {MERGE}, corrected": partial(decide, "paper", corrected),
+        f"fast, {MERGE}, corrected": partial(decide, "fast", corrected),
+    }
+    if name in EVERYWHERE:
+        strong = Compression(STRONG, EVERYWHERE[name], None, "input", True)
+        ways[f"fast, {STRONG}, all sites + MLP, corrected"] = partial(decide, "fast", strong)
+    if not denoiser.by_text:
+        del ways["without remembered prompts"]  # there are none
+    return ways
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     keep_memory()  # as the commands do
     torch.set_num_threads(2)
-    rows = []
+    if unknown := set(names) - set(MODELS):
+        raise SystemExit(miss("model", unknown.pop(), MODELS))
+    rows = [row for row in json.loads(RECORD.read_text())["rows"] if row["model"] not in names] if names else []
     for name, count in MODELS.items():
-        denoiser = bigain.load(name) if name in EVERYWHERE else Shaped()
-        sample = pictures(name if name in EVERYWHERE else "fashion-unet", count)
-        corrected = Compression(MERGE, groups="input", correct=True)
-        ways = {
-            "plain loop": partial(plain_loop, denoiser, sample, 10),
-            "classifier": partial(decided, denoiser, sample),
-            "without remembered prompts": partial(decided, denoiser, sample, remember_prompts=False),
-            "the network alone": partial(network_alone, denoiser, count),
-            "balanced": partial(decided, denoiser, sample, "balanced"),
-            "fast": partial(decided, denoiser, sample, "fast"),
-            f"paper, {MERGE}, corrected": partial(compressed, denoiser, sample, "paper", corrected),
-            f"fast, {MERGE}, corrected": partial(compressed, denoiser, sample, "fast", corrected),
-        }  # fmt: skip
-        if name in EVERYWHERE:
-            strong = Compression(STRONG, EVERYWHERE[name], None, "input", True)
-            ways[f"fast, {STRONG}, all sites + MLP, corrected"] = partial(compressed, denoiser, sample, "fast", strong)
+        if names and name not in names:
+            continue
+        denoiser = Shaped() if name == SHAPED else bigain.load(name)
+        sample = pictures("fashion-unet" if name == SHAPED else name, count)
+        classes = 10 if name == SHAPED else len(denoiser.classes)
+        ways = ways_of(name, denoiser, sample, classes)
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         labels = {}
         for _ in range(ROUNDS):
@@ -144,14 +173,16 @@ def main() -> None:
                 started = time.perf_counter()
                 labels[way] = run()
                 seconds[way].append(time.perf_counter() - started)
-        assert labels["plain loop"] == labels["classifier"] == labels["without remembered prompts"], labels
+        same = [labels[way] for way in ("plain loop", "classifier", "without remembered prompts") if way in ways]
+        assert all(found == same[0] for found in same), labels
         for way in ways:
             ratios = [a / b for a, b in zip(seconds["plain loop"], seconds[way], strict=True)]
             rows.append({"model": name, "images": count, "way": way, "times_plain_loop": statistics.median(ratios),
                          "images_per_second": count / statistics.median(seconds[way])})  # fmt: skip
+    rows.sort(key=lambda row: list(MODELS).index(row["model"]))
     record = {"rounds": ROUNDS, "rows": rows, "facts": environment(denoiser)}
-    (Path(__file__).parent / "results" / "classify-speed.json").write_text(json.dumps(record, indent=1) + "\n")
-    table = Table(title=f"paper: stages [5, 20] keep [5, 1], median of {ROUNDS} rounds")
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    table = Table(title=f"the paper's stages, median of {ROUNDS} rounds")
     for head in ("model", "way", "images/s", "times the plain loop"):
         table.add_column(head)
     for row in rows:
@@ -160,5 +191,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="*", help="measure only these; rows of others stay")
+    main(list(parser.parse_args().model))

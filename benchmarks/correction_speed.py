@@ -30,6 +30,7 @@ from bigain.classify.decision import Decision
 from bigain.cli.main import keep_memory
 from bigain.compression import Compression
 from bigain.data.fashion_mnist import fashion_sample
+from bigain.data.quickdraw import quickdraw_sample
 from bigain.denoisers.base import Denoiser
 from bigain.experiments.machine import environment
 from bigain.models.architectures import meta_copy
@@ -57,6 +58,8 @@ def pictures(model: str, count: int) -> list[Any]:
     """Images of the size of a model."""
     if model.startswith("fashion"):
         return list(fashion_sample().images[:count])
+    if model.startswith("quickdraw"):
+        return list(quickdraw_sample().images[:count])
     sheet = np.asarray(Image.open(folder_of(model) / "samples.png").convert("RGB"))
     side = sheet.shape[1] // SHEET
     tiles = [tile for row in np.split(sheet, sheet.shape[0] // side) for tile in np.split(row, SHEET, 1)]

@@ -45,6 +45,7 @@ DATA = {"cifar-unet": ("cifar-10(split='test')", None)}
 FASHION = ("fashion-mnist(split='test')", "fashion-sample")
 EVERYWHERE = {
     "fashion-dit": "index=(0, 1, 2, 3, 4, 5), module=('self', 'mlp')",
+    "quickdraw-dit": "index=(0, 1, 2, 3, 4, 5), module=('self', 'mlp')",
     "fashion-unet": "downsample=(1, 2), module=('self', 'mlp')",
     "cifar-unet": "downsample=(1, 2), module=('self', 'mlp')",
 }

@@ -20,27 +20,28 @@ ARROWS = {
     "denoisers": {"models"},
     "data": set(),
     "compression": {"models", "operators", "tokens"},
-    "tomesd": {"operators", "models", "compression"},
-    "classify": {"models", "denoisers", "pictures"},  # not compression
-    "generation": {"models", "denoisers"},
-    "zoo": {"denoisers", "classify", "data", "generation", "metrics", "pictures", "progress"},
+    "tomesd": {"compression", "models", "operators"},
+    "classify": {"denoisers", "models", "pictures"},  # not compression
+    "generation": {"denoisers", "models"},
+    "zoo": {"classify", "data", "denoisers", "generation", "metrics", "pictures", "progress"},
     "loading": {"denoisers", "zoo"},
     "sending": {"cluster", "denoisers", "loading", "plugins", "zoo"},
     "experiments": {
-        "classify", "cluster", "compression", "data", "denoisers", "generation", "loading", "metrics", "models",
-        "operators", "pictures", "plugins", "progress", "sending", "tokens", "zoo", "bench",
+        "bench", "caching", "classify", "cluster", "compression", "data", "denoisers", "generation", "loading",
+        "metrics", "models", "operators", "pictures", "plugins", "progress", "sending", "tokens", "zoo",
     },
-    "bench": {"classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
-    "plots": {"experiments", "bench", "metrics", "pictures", "tokens"},
+    "bench": {"caching", "classify", "compression", "loading", "metrics", "models", "operators", "tokens", "zoo"},
+    "plots": {"bench", "experiments", "metrics", "pictures", "tokens"},
     "commands": {
-        "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading", "metrics",
-        "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "tokens", "zoo",
+        "caching", "classify", "cluster", "compression", "data", "denoisers", "experiments", "generation", "loading",
+        "metrics", "models", "operators", "pictures", "plots", "plugins", "progress", "sending", "tokens", "zoo",
     },
     "cli": {
-        "bench", "classify", "cluster", "commands", "compression", "data", "experiments", "generation", "loading",
-        "models", "operators", "plots", "plugins", "progress", "tokens", "zoo",
+        "bench", "caching", "classify", "cluster", "commands", "compression", "data", "experiments", "generation",
+        "loading", "models", "operators", "plots", "plugins", "progress", "tokens", "zoo",
     },
-    "__init__": {"operators", "models", "classify", "compression", "generation", "loading"},
+    "__init__": {"caching", "classify", "compression", "generation", "loading", "models", "operators"},
+    "caching": {"models"},
 }  # fmt: skip
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import correction
 import figures
 import joint
+import natural
 import overview
 import performance
 import policies
 import smaller
 import supported
+import table1
 from bundled import listed
 from correction_speed import correction_speed
 from matching import which_matching
@@ -32,6 +34,8 @@ def render() -> dict[Path, str]:
         "results-evaluations": [policies.policies()],
         "results-ablations": [smaller.smaller()],
         "results-joint": [joint.joint()],
+        "results-table1": [table1.table1()],
+        "results-cifar": [natural.natural()],
         "performance": [
             performance.HEAD,
             performance.overhead(),
@@ -73,5 +77,5 @@ if __name__ == "__main__":
     argparse.ArgumentParser(prog="python benchmarks/pages", description=__doc__).parse_args()
     for page, text in render().items():
         page.write_text(text)
-    for part in (figures, compression, correction, joint, policies, smaller):
+    for part in (figures, compression, correction, joint, natural, policies, smaller, table1):
         part.draw()

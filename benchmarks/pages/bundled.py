@@ -11,7 +11,7 @@ MODELS = {
     "fashion-mmdit": "`SD3Transformer2DModel`, learned prompts, rectified flow",
     "cifar-unet": "`UNet2DConditionModel`, learned prompts, colour",
 }
-FEATURES = ("fashion-features", "cifar-features")
+FEATURES = ("fashion-features", "cifar-features", "quickdraw-features")
 
 
 def card(name: str) -> Record:

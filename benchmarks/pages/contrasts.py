@@ -42,6 +42,12 @@ def compared(record: Path, theirs: str | None = None) -> Report:
     return read_report(record, theirs, idle=True)
 
 
+def distance_name(report: Report) -> str | None:
+    """The Fréchet distance of a record."""
+    names = (name for row in report.rows if row.samples for name in row.samples.distances)
+    return next((name for name in names if name.startswith("F")), None)
+
+
 @functools.cache
 def accuracy_contrast(record: Path, ours: str, theirs: str, variable: str, family: int = 1) -> Contrast:
     """Of accuracies; the mean is over values within an image first, so that an image counts once.
@@ -100,8 +106,9 @@ def distance_contrast(
     record: Path, ours: str, theirs: str, variable: str = "ratio", family: int = 1
 ) -> DistanceContrast:
     """Of Fréchet distances; halves of the images are the same everywhere, so that their mean has a paired error too."""
+    name = distance_name(compared(record)) or ""
     rows = [row for row in compared(record).rows if row.samples]
-    places = {(row.name, row.values.get(variable)): row.samples.distances["FD-fashion"] for row in rows if row.samples}
+    places = {(row.name, row.values.get(variable)): row.samples.distances[name] for row in rows if row.samples}
     both = [value for name, value in places if name == ours and (theirs, value) in places]
     pairs = [(places[ours, value], places[theirs, value]) for value in both]
     mean = difference(*(averaged([pair[side] for pair in pairs]) for side in (0, 1)))

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bigain.caching import CacheHandle, Every, FirstBlock, cache
     from bigain.classify.classifier import DiffusionClassifier
     from bigain.compression import Compression, Handle, compress, restore, sites
     from bigain.generation import Sampling, generate
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         KVSelect,
         SiTo,
         ToDo,
+        ToMA,
         ToMe,
         parse,
         spec,
@@ -27,8 +29,11 @@ __version__ = "0.1.0"
 __all__ = [
     "AvgPool",
     "BlockMerge",
+    "CacheHandle",
     "Compression",
     "DiffusionClassifier",
+    "Every",
+    "FirstBlock",
     "GatedMerge",
     "Handle",
     "KVDownsample",
@@ -38,8 +43,10 @@ __all__ = [
     "Site",
     "TimestepProfile",
     "ToDo",
+    "ToMA",
     "ToMe",
     "Where",
+    "cache",
     "compress",
     "generate",
     "load",
@@ -50,13 +57,17 @@ __all__ = [
 ]
 
 PLACES = {
+    "CacheHandle": "bigain.caching",
     "Compression": "bigain.compression",
     "DiffusionClassifier": "bigain.classify.classifier",
+    "Every": "bigain.caching",
+    "FirstBlock": "bigain.caching",
     "Handle": "bigain.compression",
     "Sampling": "bigain.generation",
     "Site": "bigain.models",
     "TimestepProfile": "bigain.profile",
     "Where": "bigain.models",
+    "cache": "bigain.caching",
     "compress": "bigain.compression",
     "generate": "bigain.generation",
     "load": "bigain.loading",

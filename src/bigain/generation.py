@@ -14,6 +14,7 @@ from torch import Tensor
 from bigain.checks import check_count, check_seed, set_plain_ints
 from bigain.denoisers.base import Condition, Denoiser, as_denoiser
 from bigain.denoisers.sampling import make_scheduler
+from bigain.models.caches import new_trajectory
 from bigain.models.rows import RowGroups, same_input
 from bigain.seeds import hashed
 
@@ -120,6 +121,7 @@ def sample(
     both = condition if guidance == 1 else condition.join(denoiser.unconditional(len(noise)))
     extra = {"generator": generators} if "generator" in inspect.signature(scheduler.step).parameters else {}
     rows = torch.arange(len(noise), device=denoiser.device)
+    new_trajectory(denoiser.network)
     members = torch.arange(halves, device=denoiser.device).repeat_interleave(len(noise))
     for step, t in enumerate(scheduler.timesteps):
         noisy = scaled(latents, t)

@@ -18,7 +18,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 @overload
 def load(  # type: ignore[overload-overlap]
-    name: Literal["fashion-features", "cifar-features"],
+    name: Literal["fashion-features", "cifar-features", "quickdraw-features"],
     *,
     dtype: torch.dtype = ...,
     device: str = ...,

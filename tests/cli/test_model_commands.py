@@ -170,12 +170,23 @@ def test_generate_is_seeded_image_by_image(tmp_path: Path, small_model: Path) ->
         (("--num-inference-steps", "0"), "num_inference_steps must be an int of at least 1", 2),
         (("--guidance-scale", "inf"), "guidance_scale must be a number of at least 0", 2),
         (("--classes", ","), "the list of classes or prompts is empty", 2),
+        (("--cache", "evry(k=2)"), "unknown cache 'evry'. Did you mean 'every'", 2),
     ],
 )
 def test_generate_says_what_is_wrong(
     words: tuple[str, ...], text: str, code: int, small_model: Path, tmp_path: Path
 ) -> None:
     assert text in run("generate", "--model", small_model, "--out", tmp_path, *words, code=code)
+
+
+def test_generate_with_a_cache_which_cannot_classify(tmp_path: Path, small_model: Path) -> None:
+    words = ("generate", "--model", small_model, "--num-inference-steps", "3", "--count", "1")
+    run(*words, "--out", tmp_path / "all")
+    run(*words, "--out", tmp_path / "kept", "--cache", "every(k=3)")
+    dense, kept = ((tmp_path / name / "00000.png").read_bytes() for name in ("all", "kept"))
+    assert dense != kept
+    refused = run("classify", tmp_path / "all" / "00000.png", "--model", small_model, "--cache", "every(k=3)", code=2)
+    assert "--cache is for `bigain generate`: a cache reuses outputs of earlier sampler steps" in refused
 
 
 def test_show_draws_a_picture(tmp_path: Path, small_model: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from helpers.commands import run, run_json
 
 
-@pytest.mark.parametrize("name", ["fashion-features", "cifar-features"])
+@pytest.mark.parametrize("name", ["fashion-features", "cifar-features", "quickdraw-features"])
 def test_smoke_of_the_features(name: str, tmp_path: Path) -> None:
     found = run_json("train", name, "--smoke", "--out", tmp_path)
     assert found == {"folder": str(tmp_path), "card": json.loads((tmp_path / "card.json").read_text())}

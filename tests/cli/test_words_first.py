@@ -40,6 +40,7 @@ MISTAKES: list[tuple[list[str], str, bool]] = [
     (["generate", "--count", "0"], "--count must be at least 1, got 0", False),
     (["generate", "--prompts-file", "none.txt"], "no file none.txt", False),
     (["generate", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
+    (["generate", "--cache", "evry(k=2)"], "Did you mean 'every'", True),
     (["show", "x.png", "--model", "fashion-unt"], "Did you mean 'fashion-unet'", False),
     (["show", "x.png", "--operator", "tme(0.5)"], "Did you mean 'tome'", True),
     (["flops", "--model", "sd3"], "Did you mean 'sd2'", True),

@@ -13,6 +13,7 @@ import bigain
 from bigain import Where
 from bigain.models.packed import positions
 from bigain.models.probe import probe_of
+from bigain.tokens.soft import tile_order
 from helpers.making import FOR_ALL_ROWS
 from helpers.models import BACKBONES, call
 
@@ -24,6 +25,7 @@ SPECS = {
     "merged": MERGE,
     "weighted": "gated_merge(ratio=0.6, weighted=True)",
     "pruned": "sito(ratio=0.6)",
+    "soft": "toma(ratio=0.6, tiles=4, temperature=0.5)",
     "pooled": "kv_downsample(factor=2, alpha=0.7)",
     "selected": "kv_select(keep=0.4)",
 }
@@ -104,6 +106,8 @@ def reduced(kind, plan, row, image):
                 token = 0.7 * image[middle[0] * width + middle[1]] + 0.3 * image[members].mean(0)
                 keys.append((token, (sum(rows) / 2, sum(columns) / 2), 0.0))
         return everything, keys, every
+    if kind == "soft":
+        return reduced_softly(plan, row, image)
     target = plan.target[row].tolist()
     groups = sorted(set(target))
     merged = []
@@ -112,6 +116,23 @@ def reduced(kind, plan, row, image):
         token = image[group] if kind == "pruned" else image[members].mean(0)
         merged.append((token, divmod(group, width), math.log(len(members)) if kind == "weighted" else 0.0))
     return merged, merged, [groups.index(t) for t in target]
+
+
+def reduced_softly(plan, row, image):
+    """Tokens of whole tiles share groups; the weights of the tokens in the groups, which undo it, as a matrix."""
+    tiles, members, groups = plan.share.shape[1:]
+    order = tile_order(plan.grid, plan.tile, image.device).tolist()
+    shares = torch.zeros(len(image), plan.size.shape[1])
+    for tile in range(tiles):
+        for i in range(members):
+            shares[order[tile * members + i], tile * groups : (tile + 1) * groups] = plan.share[row, tile, i]
+    for n, token in enumerate(order[tiles * members :]):
+        shares[token, tiles * groups + n] = 1
+    merged = [
+        ((shares[:, group, None] * image).sum(0) / shares[:, group].sum(), divmod(keep, GRID[1]), 0.0)
+        for group, keep in enumerate(plan.keep[row].tolist())
+    ]
+    return merged, merged, shares
 
 
 def linear(layer, tokens):
@@ -175,12 +196,16 @@ def reference(name, module, kind, plan, row, image, text, apart, mask):
 
     output = attention(q, k, v, bias)
     out = getattr(module, "to_out", None)
-    of_image = torch.stack(output[len(words) :])[stands_for]
+    of_image = unmerged(kind, torch.stack(output[len(words) :]), stands_for)
     of_image = of_image if out is None else linear(out[0], of_image)
     if not words:
         return of_image, None
     last = module.to_add_out if apart else (None if out is None else out[0])
     return of_image, torch.stack(output[: len(words)]) if last is None else linear(last, output[: len(words)])
+
+
+def unmerged(kind, merged, stands_for):
+    return stands_for @ merged if kind == "soft" else merged[stands_for]
 
 
 def inputs_of(name):
@@ -235,7 +260,17 @@ def test_a_site_is_what_the_formula_says(name, place, kind):
             close(found_text, beside)
 
 
-@pytest.mark.parametrize("kind", ["merged", "pruned"])
+def test_parts_of_tokens_cannot_stand_as_several_keys():
+    text = r"toma's groups have parts of tokens; leave out weighted=True, or use gated_merge"
+    with (
+        bigain.compress(built("sd3"), "toma(ratio=0.6, tiles=4, weighted=True)"),
+        pytest.raises(ValueError, match=text),
+        torch.no_grad(),
+    ):
+        call(built("sd3"), inputs_of("sd3"))
+
+
+@pytest.mark.parametrize("kind", ["merged", "pruned", "soft"])
 @torch.no_grad()
 def test_cross_attention_of_hunyuan_turns_its_queries_alone(kind):
     module, seen, plan = at_site("hunyuan", "blocks.0.attn2", SPECS[kind], "cross")
@@ -248,7 +283,7 @@ def test_cross_attention_of_hunyuan_turns_its_queries_alone(kind):
         )
         k = by_heads(linear(module.to_k, text), module.norm_k, None)
         output = attention(q, k, list(linear(module.to_v, text)), lambda a, b: 0.0)
-        close(seen["output"][row], linear(module.to_out[0], torch.stack(output)[stands_for]))
+        close(seen["output"][row], linear(module.to_out[0], unmerged(kind, torch.stack(output), stands_for)))
 
 
 # ---- closed cases

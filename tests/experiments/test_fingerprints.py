@@ -163,9 +163,30 @@ def test_replaced_weights_are_refused_by_part(model: Path, few: Path, tmp_path: 
 def test_what_is_said_beside_the_weights_counts_too(model: Path, few: Path, tmp_path: Path) -> None:
     own = shutil.copytree(model, tmp_path / "own")
     started(own, tmp_path / "run", **changes(few))
-    TimestepProfile((500, 400), (1.0, 2.0)).save(own / "profile.json")
+    words = own / "bigain.json"
+    words.write_text(words.read_text().replace("0.00085", "0.00086"))
     with pytest.raises(ValueError, match=r"changed since: configuration\. Restore"):
         started(own, tmp_path / "run", **changes(few))
+
+
+def test_profiles_count_for_the_rows_that_use_them(model: Path, few: Path, tmp_path: Path) -> None:
+    own, file = shutil.copytree(model, tmp_path / "own"), tmp_path / "mine.json"
+    TimestepProfile((500, 400), (1.0, 2.0)).save(file)
+    rows = [
+        {"name": "none", "operator": "none"},
+        {"name": "mine", "operator": "none", "timesteps": str(file)},
+        {"name": "fast", "operator": "none", "policy": "fast"},
+    ]
+    started(own, tmp_path / "run", **changes(few) | {"rows": rows[:2]})
+    TimestepProfile((500, 400), (1.0, 2.0), spreads=(1.0, 1.0)).save(own / "profile.json")  # no row used it so far
+    started(own, tmp_path / "run", **changes(few) | {"rows": rows})
+    TimestepProfile((500, 400), (1.0, 2.0), spreads=(1.0, 1.5)).save(own / "profile.json")
+    with pytest.raises(ValueError, match=r"results from other timesteps; 1 of 2 changed since: fast\. Restore"):
+        started(own, tmp_path / "run", **changes(few) | {"rows": rows})
+    started(own, tmp_path / "run", **changes(few) | {"rows": rows[:2]})
+    TimestepProfile((500, 400), (1.0, 2.5)).save(file)
+    with pytest.raises(ValueError, match=r"other timesteps; 1 of 1 changed since: mine\. Restore"):
+        started(own, tmp_path / "run", **changes(few) | {"rows": rows[:2]})
 
 
 @pytest.mark.parametrize("name", ["sd", "sdxl", "dit", "pixart"])

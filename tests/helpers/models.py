@@ -79,6 +79,7 @@ EXAMPLES = {
     "kv_select": "kv_select(keep=0.4)",
     "sito": "sito(ratio=0.6)",
     "tome": "tome(ratio=0.6)",
+    "toma": "toma(ratio=0.6, tiles=4)",
 }
 
 

@@ -7,6 +7,7 @@ import torch
 from bigain.operators import OPERATORS, Call, parse
 from bigain.operators.base import as_window
 from bigain.tokens.grid import Grid
+from bigain.tokens.soft import equal_tiles
 from helpers.references import random_tokens
 
 GRIDS = [Grid(4, 4), Grid(6, 8), Grid(7, 5), Grid(9, 11)]
@@ -37,6 +38,11 @@ EXAMPLES = {
         "sito(ratio=0.7, noise=0, window=3)",
         "sito(ratio=0.75, noise=2.5, seed=4, weighted=True)",
     ],
+    "toma": [
+        "toma(ratio=0.5)",
+        "toma(ratio=0.7, tiles=3, temperature=0.3, unmerge='pinv')",
+        "toma(ratio=0.5, tiles=(1, 2), weighted=True)",
+    ],
     "kv_downsample": [
         "kv_downsample()",
         "kv_downsample(factor=3, alpha=-0.5)",
@@ -53,6 +59,7 @@ NEUTRAL = {
     "block_merge": "block_merge(ratio=0.0)",
     "tome": "tome(ratio=0)",
     "sito": "sito(ratio=0)",
+    "toma": "toma(ratio=0)",
     "kv_downsample": "kv_downsample(factor=1)",
     "todo": "todo(factor=1)",
     "avg_pool": "avg_pool(factor=1)",
@@ -61,6 +68,8 @@ NEUTRAL = {
 
 SPECS = [text for name in OPERATORS for text in EXAMPLES.get(name, [])]
 SHORTENING = [text for text in SPECS if parse(text).reduces_queries]
+SOFT = [text for text in SHORTENING if text.startswith("toma")]
+HARD = [text for text in SHORTENING if text not in SOFT]
 AVERAGING = [text for text in SHORTENING if not text.startswith("sito")]
 KEYS_ONLY = [text for text in SPECS if not parse(text).reduces_queries]
 
@@ -80,6 +89,9 @@ def removed_tokens(operator, grid):
     if type(operator) is OPERATORS["block_merge"]:
         each = as_window(operator.window).tokens - 1
         return removed // each * each
+    if type(operator) is OPERATORS["toma"]:
+        tiles = equal_tiles(grid, as_window(operator.tiles)).cells(grid).tokens
+        return removed // tiles * tiles
     return removed
 
 

@@ -347,3 +347,65 @@ def kv_select(
         chosen = sorted(order[: max(1, int(len(tokens) * keep))])
         rows.append([tokens[i] for i in chosen])
     return torch.tensor(rows, dtype=torch.float64)
+
+
+# ---- soft merging
+
+
+def coverage(similar: Tokens, chosen: list[int]) -> float:
+    """Facility location: the cosine of each token to the nearest chosen one, summed; -1 where none is chosen."""
+    return sum(max([-1.0, *(row[j] for j in chosen)]) for row in similar)
+
+
+def greedy_locations(similar: Tokens, count: int) -> list[int]:
+    """Each step tries every token that is not yet chosen; of those that are as good as the best it takes the first."""
+    chosen: list[int] = []
+    close = 1e-5 * len(similar)
+    for _ in range(count):
+        rest = [j for j in range(len(similar)) if j not in chosen]
+        reached = [coverage(similar, [*chosen, j]) for j in rest]
+        chosen.append(next(j for j, value in zip(rest, reached, strict=True) if value >= max(reached) - close))
+    return sorted(chosen)
+
+
+def tiles_of(height: int, width: int, tiles: Window) -> list[list[int]]:
+    """Token numbers of each tile: as many tiles as fit, made as large as fits."""
+    tall, wide = (side // max(1, side // wanted) for side, wanted in zip((height, width), sides(tiles), strict=True))
+    return cells(height, width, (tall, wide))
+
+
+def toma(
+    x: Tensor, size: tuple[int, int], ratio: float, tiles: Window, temperature: float, inverse: bool = False
+) -> Merged:
+    """Merged tokens tile by tile, then those in no tile. The map is written out as a matrix for all tokens."""
+    members = tiles_of(*size, tiles)
+    removed = int(len(x[0]) * ratio) // len(members)
+    merged, restored = [], []
+    for row in x.double():
+        tokens = row.tolist()
+        columns = []
+        for tile in members:
+            similar = [[cosine(tokens[i], tokens[j]) for j in tile] for i in tile]
+            chosen = greedy_locations(similar, len(tile) - removed)
+            shares = torch.zeros(len(tokens), len(chosen), dtype=torch.float64)
+            for i, token in enumerate(tile):
+                logits = torch.tensor([similar[i][j] for j in chosen], dtype=torch.float64)
+                own = torch.tensor([float(i == j) for j in chosen], dtype=torch.float64)
+                shares[token] = own if i in chosen else (logits / temperature).softmax(0)
+            columns.append(shares)
+        inside = {token for tile in members for token in tile}
+        rest = [token for token in range(len(tokens)) if token not in inside]
+        whole = torch.cat(
+            [*columns, torch.eye(len(tokens), dtype=torch.float64)[:, left_over_order(rest, size, tiles)]], 1
+        )
+        merge = (whole / whole.sum(0)).T
+        merged.append(merge @ row)
+        restored.append((torch.linalg.pinv(merge) if inverse else whole) @ merged[-1])
+    return Merged(torch.stack(merged), torch.stack(restored))
+
+
+def left_over_order(rest: list[int], size: tuple[int, int], tiles: Window) -> list[int]:
+    """Tokens in no tile: first those to the right of the tiles, then those below."""
+    height = size[0] // max(1, size[0] // sides(tiles)[0])
+    below = size[0] // height * height * size[1]
+    return [token for token in rest if token < below] + [token for token in rest if token >= below]

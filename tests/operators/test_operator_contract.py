@@ -6,14 +6,17 @@ import torch
 from bigain.operators import OPERATORS, parse
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Assignment, Identity, Pooled
+from bigain.tokens.soft import SoftAssignment
 from helpers.operator_examples import (
     AVERAGING,
     EXAMPLES,
     GRIDS,
+    HARD,
     KEYS_ONLY,
     NEUTRAL,
     ROWS,
     SHORTENING,
+    SOFT,
     SPECS,
     call,
     key_count,
@@ -78,7 +81,7 @@ def test_example_compresses(text, grid):
 
 
 @every_grid
-@pytest.mark.parametrize("text", SHORTENING)
+@pytest.mark.parametrize("text", HARD)
 def test_groups_hold_every_token_once(text, grid):
     plan = parse(text).plan(tokens(grid), call(grid))
     assert isinstance(plan, Assignment)
@@ -90,13 +93,28 @@ def test_groups_hold_every_token_once(text, grid):
 
 
 @every_grid
-@pytest.mark.parametrize("text", SHORTENING)
+@pytest.mark.parametrize("text", SOFT)
+def test_shares_of_a_token_sum_to_one_and_destinations_are_whole(text, grid):
+    plan = parse(text).plan(tokens(grid), call(grid))
+    assert isinstance(plan, SoftAssignment)
+    assert plan.share.min() >= 0
+    torch.testing.assert_close(plan.share.sum(-1), torch.ones(plan.share.shape[:3]))
+    torch.testing.assert_close(plan.size.sum(1), torch.full((ROWS,), float(grid.tokens)))
+    assert plan.size.min() >= 1
+    groups = plan.queries(torch.eye(grid.tokens).expand(ROWS, -1, -1))  # the weight of each token in each group
+    alone = torch.zeros(ROWS, plan.size.shape[1], plan.size.shape[1]).diagonal_scatter(1 / plan.size, dim1=1, dim2=2)
+    torch.testing.assert_close(groups.gather(2, plan.keep[:, None].expand_as(alone)), alone)
+
+
+@every_grid
+@pytest.mark.parametrize("text", [text for text in SHORTENING if text in HARD or "pinv" in text])
 def test_merging_undoes_unmerging(text, grid):
     plan = parse(text).plan(tokens(grid), call(grid))
     numbers = torch.Generator().manual_seed(1)
     shape = (*plan.size.shape, 4)
     whole = torch.randint(-9, 9, shape, generator=numbers).float()
-    assert torch.equal(plan.queries(plan.unmerge(whole)), whole)
+    again = plan.queries(plan.unmerge(whole))
+    assert torch.equal(again if text in HARD else again.round(decimals=4), whole)
     real = torch.randn(shape, generator=numbers)
     torch.testing.assert_close(plan.queries(plan.unmerge(real)), real, rtol=1e-5, atol=1e-6)
 
@@ -117,8 +135,10 @@ def test_constants_are_kept(text, dtype, grid):
     plan = parse(text).plan(tokens(grid).to(dtype), call(grid))
     constant = torch.tensor([3.0, -0.5, 0.0, 100.0], dtype=dtype).expand(ROWS, grid.tokens, 4)
     queries, context, _, restored = outputs(plan, constant)
+    # shares sum to one but for rounding, which half precision does not see
+    tolerance = 1e-5 if text in SOFT and dtype == torch.float32 else 0
     for part in (queries, restored, queries if context is None else context):
-        torch.testing.assert_close(part, constant[:, : part.shape[1]], rtol=0, atol=0)
+        torch.testing.assert_close(part, constant[:, : part.shape[1]], rtol=tolerance, atol=0)
 
 
 @every_grid
@@ -189,6 +209,14 @@ def test_same_bits_twice(text, grid):
     assert same(first, second)
 
 
+def equal_rows(text, first, second):
+    """To the last bit, or to rounding where a plan is a matrix product, whose bits depend on where a row lies."""
+    if text not in SOFT:
+        return same(first, second)
+    pairs = zip(first, second, strict=True)
+    return all(a is b if a is None or b is None else torch.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in pairs)
+
+
 @every_grid
 @every_spec
 def test_rows_are_independent(text, grid):
@@ -198,9 +226,7 @@ def test_rows_are_independent(text, grid):
     for row in range(ROWS):
         one = x[row : row + 1]
         alone = outputs(operator.plan(one, where._replace(t=where.t[row : row + 1])), one)
-        for many, single in zip(together, alone, strict=True):
-            assert (many is None) == (single is None)
-            assert many is None or torch.equal(many[row], single[0])
+        assert equal_rows(text, [part if part is None else part[row : row + 1] for part in together], alone)
 
 
 @every_spec
@@ -210,7 +236,7 @@ def test_order_of_rows_does_not_matter(text):
     order = torch.tensor([2, 0, 1])
     straight = outputs(parse(text).plan(x, where), x)
     shuffled = outputs(parse(text).plan(x[order], where._replace(t=where.t[order])), x[order])
-    assert same([part if part is None else part[order] for part in straight], shuffled)
+    assert equal_rows(text, [part if part is None else part[order] for part in straight], shuffled)
 
 
 @every_grid
@@ -261,7 +287,7 @@ def test_tokens_that_are_all_alike_stay_finite_and_alike(text, value):
     x = torch.full((ROWS, grid.tokens, 4), value)
     queries, context, bias, restored = outputs(parse(text).plan(x, call(grid)), x)
     for part in (queries, restored, queries if context is None else context):
-        assert torch.equal(part, torch.full_like(part, value))
+        torch.testing.assert_close(part, torch.full_like(part, value), rtol=1e-5 if text in SOFT else 0, atol=0)
     assert bias is None or bias.isfinite().all()
 
 

@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 
 import bigain
 from bigain.cli import app
+from bigain.denoisers.precision import low_precision
 from bigain.generation import Sampling, generate
 from bigain.zoo.command import smoke_data
 from bigain.zoo.loop import SMOKE, Trainer
 from bigain.zoo.recipes import RECIPES, Recipe
-from bigain.zoo.train import batch_rows, learning_rate, low_precision
+from bigain.zoo.train import batch_rows, learning_rate
 
 TINY = {
     "fashion-dit": {"num_layers": 1, "num_attention_heads": 1},

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from bigain.caching import Cache, skipping
 from bigain.classify.policies import Exhaustive, Stages, as_policy
 from bigain.classify.state import ClassifierState
 from bigain.classify.trials import TimestepSampler
@@ -30,6 +31,7 @@ MAIN = (
     Compression("gated_merge(ratio=0.7)"),
     Compression("gated_merge(ratio=0.7)", reuse="stage"),
     Compression("block_merge(ratio=0.7)"),
+    Compression("toma(ratio=0.7)"),
     Compression("sito(ratio=0.7)"),
     Compression("todo(factor=2)"),
     Compression("kv_downsample(factor=2)"),
@@ -173,6 +175,17 @@ def group_flops(
             stack.enter_context(compress(model, compression))
         with refusals():
             return counted(model, inputs)
+
+
+@torch.no_grad()
+def reused_flops(
+    model: nn.Module, cache: Cache, *, latent: tuple[int, int] | None = None, text_tokens: int | None = None
+) -> int:
+    """FLOPs of a forward pass of one sample that reuses outputs of an earlier step."""
+    inputs = example_inputs(model, latent, text_tokens=text_tokens)
+    with skipping(model, cache):
+        counted(model, inputs)
+        return counted(model, inputs)
 
 
 @contextmanager

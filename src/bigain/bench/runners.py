@@ -23,6 +23,7 @@ OPERATORS = (
     "tome(ratio=0.7)",
     "gated_merge(ratio=0.7, match='exact')",
     "gated_merge(ratio=0.7, match='local')",
+    "toma(ratio=0.7)",
     "block_merge(ratio=0.7)",
     "sito(ratio=0.7)",
     "kv_downsample(factor=2)",

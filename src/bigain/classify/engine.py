@@ -14,6 +14,7 @@ from bigain.classify.state import ClassifierState
 from bigain.classify.trials import Trial, draw_noise
 from bigain.denoisers.base import Condition, Denoiser, Loss
 from bigain.denoisers.prompts import PromptTable, can_remember
+from bigain.models.caches import refuse_cache
 from bigain.models.probe import reads_text, shares_inputs
 from bigain.models.rows import RowGroups, same_input
 from bigain.seeds import hashed
@@ -71,6 +72,7 @@ class Engine:
 
     def prepare(self) -> None:
         """Project the prompts, for one stream of images: an adapter may have been loaded since the last."""
+        refuse_cache(self.denoiser.network)
         remembers = self.remember_prompts and not reads_text(self.denoiser.network)
         self._table = PromptTable(self.denoiser.network, self.condition) if remembers else None
 

@@ -20,6 +20,12 @@ def operators() -> dict[str, str]:
     return {name: first_sentence(cls) for name, cls in OPERATORS.items()}
 
 
+def caches() -> dict[str, str]:
+    from bigain.caching import CACHES
+
+    return {name: first_sentence(cls) for name, cls in CACHES.items()}
+
+
 def scorers() -> dict[str, str]:
     from bigain.tokens.scores import SCORERS
 
@@ -56,12 +62,14 @@ def architectures() -> dict[str, str]:
 
 def parameters(what: str) -> dict[str, list[Parameter]]:
     """Parameters by name, for kinds that are written as calls."""
+    from bigain.caching import CACHES
     from bigain.classify.state import POLICIES
     from bigain.data import DATASETS
     from bigain.operators import OPERATORS
 
     found: dict[str, Mapping[str, Callable[..., Any]]] = {
         "operators": OPERATORS,
+        "caches": CACHES,
         "policies": POLICIES,
         "data": DATASETS,
     }
@@ -80,6 +88,7 @@ def as_written(parameter: Parameter) -> str:
 
 CATALOG: dict[str, Callable[[], dict[str, str]]] = {
     "operators": operators,
+    "caches": caches,
     "scorers": scorers,
     "policies": policies,
     "models": models,

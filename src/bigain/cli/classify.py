@@ -51,6 +51,7 @@ def classify(
     reuse: Reuse = None,
     groups: Groups = None,
     correct: Correct = None,
+    cache: Annotated[str | None, typer.Option(hidden=True)] = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -122,6 +123,11 @@ def classify(
     Results are printed one by one, then the accuracy if folders are named after classes.
     Unreadable images are reported and skipped. With --out, results survive Ctrl-C and SIGTERM.
     """
+    if cache is not None:
+        raise ValueError(
+            "--cache is for `bigain generate`: a cache reuses outputs of earlier sampler steps, which the trials of a "
+            "classifier do not have; use --operator"
+        )
     from bigain.cli.classifying import Classifying, Output, settings_of
     from bigain.commands.request import ClassifyRequest, CompressionOptions
     from bigain.data.images import find_images

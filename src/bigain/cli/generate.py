@@ -10,6 +10,7 @@ from bigain.cli.main import MODELS, app, examples
 from bigain.cli.options import (
     OUTPUT,
     SAMPLING,
+    Cache,
     Classes,
     Cluster,
     Device,
@@ -48,6 +49,7 @@ def generate(
     where: Where = None,
     reuse: Reuse = None,
     groups: Groups = None,
+    cache: Cache = None,
     num_inference_steps: Annotated[
         int, typer.Option(metavar="N", help="Denoising steps.", rich_help_panel=SAMPLING)
     ] = 50,
@@ -89,7 +91,8 @@ def generate(
     from bigain.commands.request import CompressionOptions, GenerateRequest
 
     compression = CompressionOptions(operator, where, reuse, groups)
-    request = GenerateRequest(model, tuple(prompt or ()), classes, prompts_file, count, compression, device, image_size)
+    named = (tuple(prompt or ()), classes, prompts_file)
+    request = GenerateRequest(model, *named, count, compression, device, image_size, cache)
     request.check()
     options = cluster_options(cluster, device, threads, workers, send)
     from bigain.generation import Sampling

@@ -135,6 +135,15 @@ Reuse = Annotated[
         rich_help_panel=COMPRESSION,
     ),
 ]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help='Reuse outputs of earlier steps, such as "every(k=3)"; see `bigain list caches`. Default: none.',
+        autocompletion=names_of("caches"),
+        rich_help_panel=COMPRESSION,
+    ),
+]
 Classes = Annotated[
     str | None,
     typer.Option(

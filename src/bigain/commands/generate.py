@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from torch import Tensor
 
-from bigain.commands.request import GenerateRequest, attached, model_names
+from bigain.commands.request import GenerateRequest, attached, cached, model_names
 from bigain.generation import Sampling, generate
 from bigain.loading import best_dtype, load_denoiser
 from bigain.pictures import contact_sheet, to_picture
@@ -25,7 +25,7 @@ def generate_all(request: GenerateRequest, sampling: Sampling, folder: Path, con
     chosen = [names[i % len(names)] for i in range(request.count)]
     compressed = attached(denoiser, request.compression)
     make_room(folder, request.count)
-    with compressed, progress_bars(console) as bars:
+    with compressed, cached(denoiser, request.cache), progress_bars(console) as bars:
         task = bars.add_task("generating", total=request.count)
         numbers = itertools.count()
 

@@ -135,9 +135,14 @@ class GenerateRequest:
     compression: CompressionOptions = CompressionOptions()
     device: str = "cpu"
     image_size: int | None = None
+    cache: str | None = None
 
     def check(self) -> None:
         """Raise for words that cannot be meant."""
+        if self.cache is not None:
+            from bigain.caching.methods import parse_cache
+
+            parse_cache(self.cache)
         if self.count < 1:
             raise ValueError(f"--count must be at least 1, got {self.count}")
         kind, names = kind_of(locate(self.model)), self.names()
@@ -183,6 +188,15 @@ def attached(
     from bigain.compression import compress
 
     return compress(denoiser.network, compression)
+
+
+def cached(denoiser: "Denoiser", text: str | None) -> AbstractContextManager[Any]:
+    """The model with the requested cache inside the `with` block."""
+    if text is None:
+        return nullcontext()
+    from bigain.caching import cache
+
+    return cache(denoiser, text)
 
 
 def parse_timesteps(text: str | None) -> str | tuple[int, ...] | None:

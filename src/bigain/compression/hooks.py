@@ -17,6 +17,7 @@ from bigain.models.rows import RowGroups, SiteCache
 from bigain.models.site import Site
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Identity, Plan
+from bigain.tokens.soft import SoftAssignment
 
 
 class SiteTrace(NamedTuple):
@@ -29,14 +30,16 @@ class SiteTrace(NamedTuple):
     text: int  # tokens of the text that cross-attention or joint attention looks at
     sharing: int  # rows of the batch for each plan that was made here; 0 if it was made elsewhere
     means: float  # mean rows for each row of the batch, computed here for the correction
+    mapping: int = 0  # FLOPs of merging and unmerging one row, where these are matrix products
 
     def flops(self, site: Site) -> tuple[int, int]:
         """FLOPs of one row before and after."""
         if site.kind == "cross":
-            return site_flops(site, self.tokens, self.text), site_flops(site, self.queries, self.text)
-        return site_flops(site, self.tokens, self.tokens, self.text), site_flops(
-            site, self.queries, self.keys, self.text
-        )
+            before, after = site_flops(site, self.tokens, self.text), site_flops(site, self.queries, self.text)
+        else:
+            before = site_flops(site, self.tokens, self.tokens, self.text)
+            after = site_flops(site, self.queries, self.keys, self.text)
+        return before, after + self.mapping
 
 
 class Entered(NamedTuple):
@@ -132,7 +135,8 @@ class SiteHook:
         shared = x.shape[0] // groups.inputs if groups and attachment.operator.data_dependent else 1
         means = joined.shape[0] / x.shape[0] - 1 if joined is not x else 0.0
         numbers = image.shape[1], entry.queries, entry.keys, entry.text
-        self.trace = SiteTrace(block.grid, *numbers, shared if planned else 0, means)
+        mapping = plan.flops(x.shape[-1]) if isinstance(plan, SoftAssignment) else 0
+        self.trace = SiteTrace(block.grid, *numbers, shared if planned else 0, means, mapping)
         if means:
             self._weigh(attachment, module)
         if observed:

@@ -18,6 +18,7 @@ from bigain.models.site import Site, Stream
 from bigain.tokens.constants import arange
 from bigain.tokens.plans import Places, Plan
 from bigain.tokens.rotary import Rotation, rotate
+from bigain.tokens.soft import SoftAssignment
 
 TEXT_MASK = "encoder_hidden_states_mask"
 ROTARY, ADAPTER = "image_rotary_emb", "ip_hidden_states"
@@ -47,6 +48,7 @@ def enter_joint(site_hook: Any, module: Any, plan: Plan, x: Tensor, first: int, 
     merged, context, positions = plan.queries(image), plan.context(image), plan.positions
     places = None
     if plan.key_bias(image) is not None and not cross:
+        check_repeatable(site.name, plan)
         context, places = plan.unmerge(merged), repeated(plan, x.device)
         positions = places.positions
     queries = after_text(x, first, merged)
@@ -112,6 +114,14 @@ def check_projections(name: str, attention: Any) -> None:
         raise ValueError(
             f"{name} computes queries, keys, values and its MLP in one matrix; use an operator that merges, without "
             "weighted=True, or leave it out with where=\"part='double'\""
+        )
+
+
+def check_repeatable(name: str, plan: Plan) -> None:
+    if isinstance(plan, SoftAssignment):
+        raise ValueError(
+            f"{name} is joint attention, where a key stands as often as it has tokens, and toma's groups have parts of "
+            "tokens; leave out weighted=True, or use gated_merge, block_merge or tome"
         )
 
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-WORDS = {"image": "images", "weights": "weights", "source": "code"}
+WORDS = {"image": "images", "weights": "weights", "source": "code", "profile": "timesteps"}
 NAMED = 5
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from PIL import Image
 from torch import Tensor, nn
 
+from bigain.caching import cache
 from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.decision import Decision
 from bigain.classify.engine import out_of_memory
@@ -20,6 +21,7 @@ from bigain.data import Dataset, Example
 from bigain.denoisers.base import Denoiser
 from bigain.denoisers.sampling import make_scheduler
 from bigain.experiments.chunks import Chunk, ChunkResult
+from bigain.experiments.decisive import decision_words
 from bigain.experiments.experiment import Experiment, Setting
 from bigain.experiments.rows import DecisionRow, GeneratedRow
 from bigain.experiments.subjects import class_conditions, subjects
@@ -127,7 +129,7 @@ def new_classifier(
     experiment: Experiment, denoiser: Denoiser, data: Dataset, setting: Setting, batch_size: int | str = "auto"
 ) -> DiffusionClassifier:
     classes, prompts = class_conditions(denoiser, data)
-    policy, timesteps = setting.policy or experiment.policy, setting.timesteps or experiment.timesteps
+    policy, timesteps = decision_words(experiment, setting)
     return DiffusionClassifier(
         denoiser, classes, policy, prompts=prompts, timesteps=timesteps, seed=experiment.seed, batch_size=batch_size
     )
@@ -163,8 +165,10 @@ def validate(experiment: Experiment, denoiser: Denoiser, data: Dataset, real: in
 
 @contextmanager
 def attached(network: nn.Module, setting: Setting) -> Iterator[list[Handle]]:
-    """Attach a setting's operators inside the `with` block."""
+    """Attach a setting's operators and its cache inside the `with` block."""
     with ExitStack() as stack:
+        if setting.cache is not None:
+            stack.enter_context(cache(network, setting.cache))
         yield [stack.enter_context(compress(network, compression)) for compression in setting.attach]
 
 

@@ -10,15 +10,18 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from bigain.bench.flops import count_flops, group_flops
+from bigain.bench.flops import count_flops, group_flops, reused_flops
+from bigain.caching import Cache, cache
 from bigain.classify.images import to_tensors
+from bigain.experiments.chunks import GENERATED_AT_ONCE
 from bigain.experiments.compute import attached
 from bigain.experiments.experiment import Setting
 from bigain.experiments.folder import picture_name
 from bigain.experiments.rows import DecisionRow
 from bigain.experiments.runner import Run
 from bigain.experiments.samples import Samples, Spectra
-from bigain.experiments.subjects import real_data, whole_data
+from bigain.experiments.subjects import real_data, subjects, whole_data
+from bigain.generation import generate
 from bigain.metrics.distances import INCEPTION, frechet_to_real, kernel_to_real
 from bigain.metrics.inception import inception_features, load_inception
 from bigain.metrics.intervals import bootstrap_mean, wilson
@@ -55,7 +58,10 @@ class Evaluator:
         number = self.run.ids[setting.label]
         known = self.run.store.measures(number)
         if "tokens" not in known:
-            for name, value in setting_cost(self.network, setting, **self.size).items():
+            cost = setting_cost(self.network, setting, **self.size)
+            if setting.cache is not None:
+                cost["flops"] = self.cached_flops(setting, setting.cache, cost["flops"])
+            for name, value in cost.items():
                 self.run.store.add_measure(number, name, value)
         if "classify" in setting.tasks and "decision_flops" not in known:
             self.run.store.add_measure(number, "decision_flops", self.decision_flops(setting))
@@ -69,6 +75,20 @@ class Evaluator:
         """What FLOPs depend on besides the model."""
         denoiser = self.run.denoiser
         return {"latent": denoiser.latent_shape[1:], "text_tokens": denoiser.text_tokens}
+
+    def cached_flops(self, setting: Setting, chosen: Cache, computed: int) -> int:
+        """FLOPs of a sampler step, mean over those of the first images: they are made again, to count."""
+        wanted = self.run.experiment.generate
+        assert wanted is not None  # a row with a cache generates
+        images = min(wanted.count, GENERATED_AT_ONCE if chosen.data_dependent else 1)
+        named = subjects(self.run.denoiser, self.run.data, images)
+        sampling = wanted.sampling(self.run.experiment.seed, setting.num_inference_steps)
+        with attached(self.run.denoiser.network, replace(setting, cache=None)), cache(self.run.denoiser, chosen) as one:
+            generate(self.run.denoiser, named, sampling)
+            share = one.reused / (one.computed + one.reused)
+        with attached(self.network, alone(replace(setting, cache=None))):
+            reused = reused_flops(self.network, chosen, **self.size)
+        return round(computed + share * (reused - computed))
 
     def decision_flops(self, setting: Setting) -> float:
         """FLOPs of a decision, mean over images: of each trial those of its surviving classes as one group."""
@@ -190,11 +210,15 @@ def common_differences(a: DecisionRow, b: DecisionRow) -> np.ndarray:
 
 def setting_cost(network: nn.Module, setting: Setting, **size: Unpack[Size]) -> dict[str, Any]:
     """FLOPs of a forward pass for one sample; tokens, queries and keys at the compressed sites, without duplicates."""
-    alone = replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
-    with attached(network, alone) as handles:
+    with attached(network, alone(replace(setting, cache=None))) as handles:
         flops = count_flops(network, **size)
         rows = [row for handle in handles for row in handle.status() if row.ran]
     return {"flops": flops, "tokens": sorted({(row.tokens, row.queries, row.keys) for row in rows})}
+
+
+def alone(setting: Setting) -> Setting:
+    """The setting as one sample runs it, which shares nothing."""
+    return replace(setting, attach=tuple(replace(part, groups=None, correct=False) for part in setting.attach))
 
 
 class Predicted(NamedTuple):

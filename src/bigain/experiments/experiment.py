@@ -6,12 +6,15 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bigain.caching import Cache, cache_spec
 from bigain.checks import check_count
 from bigain.classify.presets import check_policy, policy_identity
 from bigain.compression.setting import Compression
+from bigain.experiments.cached import check_cached, row_cache
 from bigain.generation import Sampling
 from bigain.plugins import load_file
 from bigain.registry import miss
@@ -19,7 +22,7 @@ from bigain.registry import miss
 TASKS = ("classify", "generate")
 OWN = ("rows", "load", "generate", "paper", "tasks")  # keys whose values are not taken as they are
 OF_ATTACH = tuple(f.name for f in fields(Compression))
-OF_ROW = ("name", "attach", "n", "tasks", "policy", "timesteps", "num_inference_steps", *OF_ATTACH)
+OF_ROW = ("name", "attach", "cache", "n", "tasks", "policy", "timesteps", "num_inference_steps", *OF_ATTACH)
 BRACES = re.compile(r"{(\w+)}")
 
 
@@ -35,16 +38,19 @@ class Setting:
     policy: str | None = None  # instead of the experiment's
     num_inference_steps: int | None = None  # instead of those of [generate]
     timesteps: Any = None  # instead of the experiment's
+    cache: Cache | None = None  # generation only
 
     @property
     def own(self) -> dict[str, Any]:
         """What this row does otherwise than its experiment, apart from compression."""
         own = {"policy": self.policy, "num_inference_steps": self.num_inference_steps, "timesteps": self.timesteps}
+        own |= {"cache": None if self.cache is None else cache_spec(self.cache)}
         return {key: value for key, value in own.items() if value is not None}
 
     def identity(self) -> list[dict[str, Any]]:
         """What decides the results of this row."""
         own = self.own | ({"policy": policy_identity(self.policy)} if self.policy else {})
+        own |= {"cache": repr(self.cache)} if self.cache is not None else {}
         return [part.identity() for part in self.attach] + ([own] if own else [])
 
     @property
@@ -219,12 +225,14 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
             raise ValueError(f"{miss('row key', key, OF_ROW)}; only a list of values is swept, got {values!r}")
     if not isinstance(row.get("name", ""), str) or type(row.get("n", 0)) is not int:
         raise ValueError(f"name must be a string and n an int, got the row {row}")
+    if "cache" in row and not row.keys() & {"operator", "attach"}:
+        row = row | {"operator": "none", "name": row.get("name", row["cache"])}
     if ("operator" in row) == ("attach" in row):
         raise ValueError(f"a row must have either operator or attach, got {row}")
     if "attach" in row and not (row["attach"] and tables(row["attach"]) and row.get("name")):
         raise ValueError(f"attach must be a list of tables, each with an operator, in a row with a name, got {row}")
     parts = row.get("attach") or [{key: row[key] for key in OF_ATTACH if key in row}]
-    texts = [*(value for part in parts for value in part.values()), row.get("policy", "")]
+    texts = [*(value for part in parts for value in part.values()), row.get("policy", ""), row.get("cache", "")]
     used = {name for value in texts for name in BRACES.findall(str(value))}
     if used != set(swept):
         raise ValueError(f"row {row.get('name', parts[0])!r} sweeps {sorted(swept)} but its braces are {sorted(used)}")
@@ -233,8 +241,10 @@ def expand(row: dict[str, Any], n: int, tasks: tuple[str, ...]) -> Iterator[Sett
         attach = tuple(made for part in parts if (made := attachment(part, chosen)) is not None)
         name = row.get("name") or row["operator"]
         policy, steps = row_policy(row, chosen), row.get("num_inference_steps")
-        own = policy, steps, read_timesteps(row.get("timesteps"))
-        yield Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), *own)
+        own = policy, steps, read_timesteps(row.get("timesteps")), row_cache(row, partial(filled, values=chosen))
+        setting = Setting(name, chosen, attach, row.get("n", n), check_tasks(row.get("tasks", tasks)), *own)
+        check_cached(setting.name, setting.tasks, setting.cache)
+        yield setting
 
 
 def row_policy(row: dict[str, Any], values: dict[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Hashes of what decides results: images, weights, and the code of users' own operators."""
+"""Hashes of what decides results: images, weights, timestep profiles, and the code of users' own operators."""
 
 import hashlib
 import json
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from bigain.data import Dataset
 from bigain.denoisers.base import Denoiser
+from bigain.profile import TimestepProfile
 
 UNREADABLE = "unreadable"
 LENGTH = 32  # hexadecimal digits: enough against chance, and small in a record that is committed
@@ -98,8 +99,13 @@ def tensor_bytes(tensor: Tensor) -> Iterator[Any]:
         yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
+def profile_hash(profile: TimestepProfile) -> str:
+    """A hash of what of a profile decides results."""
+    return digest([repr((profile.timesteps, profile.weights, profile.spreads, profile.scale)).encode()])
+
+
 def configuration(denoiser: Denoiser) -> str:
-    """What decides results besides tensors: schedule, image size, classes, timesteps, VAE scale, vocabularies."""
+    """What decides results besides tensors: schedule, image size, classes, VAE scale, vocabularies."""
     vae = getattr(getattr(denoiser, "vae", None), "config", {})
     pipeline = getattr(denoiser, "pipeline", None)
     tokenizers = [getattr(pipeline, name) for name in getattr(denoiser, "others", ()) if name.startswith("tokenizer")]
@@ -108,7 +114,6 @@ def configuration(denoiser: Denoiser) -> str:
             list(vars(denoiser.schedule).values()),
             denoiser.image_spec,
             getattr(denoiser, "classes", None),
-            denoiser.profile,
             [vae.get(key) for key in ("scaling_factor", "shift_factor")],
             [sorted(tokenizer.get_vocab().items()) for tokenizer in tokenizers],
         ],

@@ -114,7 +114,7 @@ def make_report(
 
 def is_dense(spec: dict[str, Any]) -> bool:
     """Whether a row is the uncompressed model as the experiment runs it."""
-    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps"}
+    return not spec["attach"] and not spec.keys() & {"policy", "timesteps", "num_inference_steps", "cache"}
 
 
 def of_image(row: Row, spec: dict[str, Any], steps: int | None) -> Row:

@@ -9,23 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from bigain.data import Dataset
 from bigain.denoisers.base import Denoiser
 from bigain.experiments.chunks import Chunk, Shard, all_chunks, total
 from bigain.experiments.compute import Computer, validate
+from bigain.experiments.decisive import decisive
 from bigain.experiments.experiment import Experiment
-from bigain.experiments.fingerprints import image_hashes, weight_hashes
 from bigain.experiments.folder import FILE, RunFolder
 from bigain.experiments.machine import Watch, environment, now
-from bigain.experiments.sources import source_hashes
 from bigain.experiments.store import Hashes, Store
-from bigain.experiments.subjects import REAL, chosen_data, real_data, whole_data
-from bigain.metrics.distances import INCEPTION
-from bigain.metrics.inception import load_inception
-from bigain.zoo.catalog import folder_of
-from bigain.zoo.features import load_features
+from bigain.experiments.subjects import REAL, chosen_data, whole_data
 
 Progress = Callable[["Chunk", int], None]  # a chunk was finished, here or earlier, with so many images
 
@@ -95,27 +88,6 @@ def plan(experiment: Experiment, names: Sequence[str]) -> dict[str, Any]:
     settings = [(s.label, {task: total(experiment, task, s) for task in s.tasks}) for s in experiment.settings]
     classifies = any("classify" in tasks for _, tasks in settings)
     return {"settings": settings, "images": list(names) if classifies else []}
-
-
-def decisive(experiment: Experiment, denoiser: Denoiser, whole: Dataset, data: Dataset) -> Hashes:
-    """Hashes of what may change behind a name: images, weights, users' own code."""
-    tasks = {task for setting in experiment.settings for task in setting.tasks}
-    sets = [data] if "classify" in tasks else []
-    others: dict[str, nn.Module] = {}
-    if "generate" in tasks:
-        sets.append(real_data(experiment, whole))
-        if experiment.generate and experiment.generate.features:
-            others["features"] = feature_network(experiment.generate.features)
-    return {
-        "source": source_hashes(experiment),
-        "image": image_hashes(sets),
-        "weights": weight_hashes(denoiser, **others),
-    }
-
-
-def feature_network(name: str) -> nn.Module:
-    """The network of a distance."""
-    return load_inception() if name == INCEPTION else load_features(folder_of(name))
 
 
 def run_chunks(run: Run, progress: Progress | None = None, patience: float = 2.0) -> None:

@@ -15,7 +15,7 @@ from bigain.experiments.rows import MANY_CLASSES, DecisionRow, GeneratedRow, pac
 from bigain.experiments.schema import RecordError, damaged, open_reading, open_writing, recognise
 
 T = TypeVar("T")
-Hashes = dict[str, dict[str, str]]  # kind (image, weights, source): hashes by name
+Hashes = dict[str, dict[str, str]]  # kind (image, weights, profile, source): hashes by name
 
 
 class Store:

@@ -6,6 +6,7 @@ from bigain.operators.gated_merge import GatedMerge
 from bigain.operators.kv_downsample import AvgPool, KVDownsample, ToDo
 from bigain.operators.kv_select import KVSelect
 from bigain.operators.sito import SiTo
+from bigain.operators.toma import ToMA
 from bigain.operators.tome import ToMe
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Operator",
     "SiTo",
     "ToDo",
+    "ToMA",
     "ToMe",
     "parse",
     "spec",

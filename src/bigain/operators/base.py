@@ -107,9 +107,9 @@ def plain_fields(operator: Any) -> None:
     set_plain_ints(operator, (field.name for field in dataclasses.fields(operator)))
 
 
-def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
-    """Check a fraction of tokens to remove that cells of this size allow."""
-    check_window(window)
+def check_ratio(ratio: float, window: int | tuple[int, int], name: str = "window") -> None:
+    """Check a fraction of tokens to remove that cells of this size allow; `name` is the field with the size."""
+    check_window(window, name)
     if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
         raise TypeError(f"ratio must be a number in [0, 1), got {ratio!r}")
     if not 0 <= ratio < 1:
@@ -117,18 +117,19 @@ def check_ratio(ratio: float, window: int | tuple[int, int]) -> None:
         raise ValueError(f"ratio must be in [0, 1), got {ratio}{meant}")
     cell = as_window(window)
     largest = 1 - 1 / cell.tokens
+    cells, larger = ("cells", "a larger window") if name == "window" else (name, f"larger {name}")
     if ratio > largest:
         raise ValueError(
-            f"ratio must be at most {math.floor(largest * 1e4) / 1e4} for cells of {cell}, in which one token stays, "
-            f"got {ratio}; use a lower ratio or a larger window"
+            f"ratio must be at most {math.floor(largest * 1e4) / 1e4} for {cells} of {cell}, in which one token stays, "
+            f"got {ratio}; use a lower ratio or {larger}"
         )
 
 
-def check_window(window: int | tuple[int, int]) -> None:
+def check_window(window: int | tuple[int, int], name: str = "window") -> None:
     sides = (window, window) if isinstance(window, int) else window
     pair = isinstance(sides, tuple) and len(sides) == 2 and all(whole(side) is not None for side in sides)
     if not pair or min(sides) < 1 or sides == (1, 1):
-        raise ValueError(f"window must be an int of at least 2 or a pair (height, width), got {window!r}")
+        raise ValueError(f"{name} must be an int of at least 2 or a pair (height, width), got {window!r}")
 
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:

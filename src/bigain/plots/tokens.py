@@ -11,6 +11,7 @@ from torch import Tensor
 from bigain.pictures import to_picture
 from bigain.tokens.grid import Grid
 from bigain.tokens.plans import Assignment, Identity, Plan, Pooled, Selected
+from bigain.tokens.soft import SoftAssignment, tile_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,13 +28,17 @@ class View(NamedTuple):
     framed: np.ndarray
     greyed: np.ndarray
     words: str
+    soft: bool = False  # by shares: colours show the largest, frames the places of the merged tokens
 
 
 def legend(views: Sequence[View]) -> str:
     """The legend for the signs in use."""
     signs = {
-        "one colour: merged into one token": any((seen.filled >= 0).any() for seen in views),
-        "framed: unchanged": any(seen.framed.any() for seen in views),
+        "one colour: merged into one token": any((seen.filled >= 0).any() and not seen.soft for seen in views),
+        "framed: unchanged": any(seen.framed.any() and not seen.soft for seen in views),
+        "by shares: one colour belongs mostly to one token, which stands in the frame": any(
+            seen.soft for seen in views
+        ),
         "dark: not used": any(seen.greyed.any() for seen in views),
         "lines: cells": any(len(np.unique(seen.cells)) > 1 for seen in views),
     }
@@ -49,6 +54,22 @@ def view_groups(plan: Assignment, grid: Grid) -> View:
     if plan.keep is not None:
         framed[plan.keep[0].cpu()] = True
     return view(grid, group, colour[group], framed, words=f"{grid.tokens} tokens to {len(size)}")
+
+
+def view_shares(plan: SoftAssignment, grid: Grid) -> View:
+    """Tokens have the colour of the group they belong to most; destinations are framed, and lines show the tiles."""
+    share = plan.share[0].cpu()
+    tiles, tokens, groups = share.shape
+    strongest = share.argmax(-1) + groups * torch.arange(tiles)[:, None]
+    order = tile_order(grid, plan.tile, torch.device("cpu"))
+    inside = order[: tiles * tokens]
+    filled, cells = torch.full((2, grid.tokens), -1)
+    filled[inside] = strongest.flatten()
+    cells[inside] = torch.arange(tiles).repeat_interleave(tokens)
+    framed = torch.zeros(grid.tokens, dtype=torch.bool)
+    framed[plan.keep[0].cpu()] = True
+    words = f"{grid.tokens} tokens to {plan.keep.shape[1]} by shares"
+    return view(grid, cells, filled, framed, words=words)._replace(soft=True)
 
 
 def view_pool(plan: Pooled, grid: Grid) -> View:
@@ -81,6 +102,7 @@ def view_nothing(plan: Identity, grid: Grid) -> View:
 
 VIEWS: dict[type, Callable[[Any, Grid], View]] = {
     Assignment: view_groups,
+    SoftAssignment: view_shares,
     Pooled: view_pool,
     Selected: view_selection,
     Identity: view_nothing,
