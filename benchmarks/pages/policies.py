@@ -71,6 +71,7 @@ ones ran for real.
 
 {verdicts()}""",
         *(of_model(name) for name in models()),
+        few_images(),
     ])  # fmt: skip
 
 
@@ -159,6 +160,30 @@ n = {record["n"]} test images (seed {record["seed"]}, after the first {record["s
 accuracy, Tango for differences on the same images. {record["facts"]["machine"]}. The expected calibration error of
 the probabilities is
 {sure["fitted"]:.2f} with the fitted scale and {sure["plain"]:.2f} for plain means without calibration."""
+
+
+def few_images() -> str:
+    """Whether a fit to few images does harm."""
+    rows = read("few-images")["rows"]
+    cells = [
+        [r["model"], str(r["trials"]), str(r["images"]), f"{r['draws'] - r['fell_back']} of {r['draws']}",
+         *(signs(f"{round(100 * r[key], 1) + 0.0:+.1f}") for key in ("change", "worst", "best")),
+         str(r["worse_beyond_chance"])]
+        for r in rows if r["fell_back"] < r["draws"]
+    ]  # fmt: skip
+    never = max((n for n in {r["images"] for r in rows} if all(r["fell_back"] == r["draws"] for r in rows
+                 if r["images"] == n)), default=0)  # fmt: skip
+    heads = ["model", "trials", "images", "draws that fitted", "change, points", "worst", "best", "worse beyond chance"]
+    return f"""## A fit to few images
+
+Does `fit` ever do harm? {rows[0]["draws"]} random draws of labelled images were fitted, and tried on all test images
+that were not drawn, against as many even timesteps of equal weight (`python benchmarks/few_images.py`). With up to
+{never} images every fit falls back to equal weights, and says so. With more, where some did not:
+
+{table(heads, cells)}
+
+Changes are means over all draws, those that fell back included. "Worse beyond chance" counts draws whose loss is beyond
+1.96 standard errors of the paired difference."""
 
 
 def pareto(name: str) -> list[Record]:
