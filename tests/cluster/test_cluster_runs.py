@@ -14,6 +14,7 @@ import pytest
 
 from bigain.experiments.folder import FILE
 from bigain.experiments.rows import unpack
+from bigain.experiments.schema import RecordError
 from bigain.experiments.store import Store
 from helpers.commands import picture_folders, run, run_json
 from helpers.own_files import forgetting
@@ -34,7 +35,10 @@ def rows(folder: Path) -> dict[str, Any]:
 
 
 def count(folder: Path) -> int:
-    return len(rows(folder)["decisions"]) if (folder / FILE).exists() else 0
+    try:
+        return len(rows(folder)["decisions"])
+    except RecordError:  # there is none yet, or it has just begun
+        return 0
 
 
 def begin(toml: Path, folder: Path, address: str) -> subprocess.Popen[str]:

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from bigain.cluster.nodes import complaint, make_probe, title
 from bigain.cluster.parcels import Landing, SentFile, pack, read_file, unpacked
+from bigain.commands.generate import generate_all
+from bigain.commands.remote import GenerateRecipe, Needs, Wanted
+from bigain.commands.request import CompressionOptions, GenerateRequest, weights_of
 from bigain.data import Dataset, Example, load_data
 from bigain.experiments.chunks import all_chunks
 from bigain.experiments.compute import Computer
@@ -21,6 +25,7 @@ from bigain.experiments.remote import Recipe
 from bigain.experiments.runner import Run, decisive
 from bigain.experiments.sent import send
 from bigain.experiments.subjects import chosen_data, whole_data
+from bigain.generation import Sampling
 from bigain.loading import load
 from helpers.clusters import write_operator
 from helpers.own_files import forgetting
@@ -215,3 +220,17 @@ def test_claims_are_let_go_when_a_run_is_closed(model: Path, tmp_path: Path) -> 
     assert run.results.claim(run.chunks()[0])
     run.results.close()
     assert run.results.claims.file is None
+
+
+def test_a_generator_on_a_node_does_what_the_command_does(model: Path, tmp_path: Path) -> None:
+    """With an operator and a cache, which each change the images."""
+    request = GenerateRequest(str(model), count=4, compression=CompressionOptions("todo(factor=2)"), cache="every(k=2)")
+    sampling, needs = Sampling(3), Needs((), weights_of(str(model)))
+    generate_all(request, sampling, tmp_path, Console(quiet=True))
+    files = [path.read_bytes() for path in sorted(tmp_path.glob("0*.png"))]
+    remote = GenerateRecipe(request, sampling, needs, None)()
+    remote.check()
+    assert remote.compute(Wanted(0, 4)) == files
+    assert [remote.compute(Wanted(i, i + 1))[0] for i in range(4)] == files
+    for other in (replace(request, cache=None), replace(request, compression=CompressionOptions())):
+        assert GenerateRecipe(other, sampling, needs, None)().compute(Wanted(0, 4)) != files

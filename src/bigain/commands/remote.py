@@ -11,7 +11,7 @@ from bigain.classify.classifier import DiffusionClassifier
 from bigain.classify.engine import out_of_memory
 from bigain.cluster.parcels import Landing, Parcel, SentFile
 from bigain.commands.classify import Given, classify_files, open_classifier
-from bigain.commands.request import ClassifyRequest, GenerateRequest, attached, model_names, weights_of
+from bigain.commands.request import ClassifyRequest, GenerateRequest, attached, cached, model_names, weights_of
 from bigain.commands.results import Result
 from bigain.denoisers.base import Denoiser
 from bigain.generation import Sampling, generate, usual_batch
@@ -99,7 +99,9 @@ class GenerateRecipe:
 
     def __call__(self) -> "RemoteGenerator":
         denoiser = self.needs.load(self.request)
-        ExitStack().enter_context(attached(denoiser, self.request.compression))
+        stack = ExitStack()  # open for the life of the worker
+        stack.enter_context(attached(denoiser, self.request.compression))
+        stack.enter_context(cached(denoiser, self.request.cache))
         return RemoteGenerator(denoiser, self)
 
 
