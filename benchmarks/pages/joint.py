@@ -19,6 +19,8 @@ CLAIMS = (
     Claim("One plan for all classes beats a plan for each class", "gated_merge, one plan", "gated_merge"),
     Claim("The correction beats one plan alone", "gated_merge corrected", "gated_merge, one plan"),
     Claim("The correction improves `kv_downsample`", "kv_downsample corrected", "kv_downsample", "factor"),
+    Claim("The correction improves `todo`", "todo corrected", "todo", "factor"),
+    Claim("The correction improves `avg_pool`", "avg_pool corrected", "avg_pool", "factor"),
     Claim("`gated_merge` beats ToMe with a pattern for each class", "gated_merge", "tome per_row"),
     Claim("`block_merge` beats ToMe with a pattern for each class", "block_merge", "tome per_row"),
     Claim("`kv_downsample` beats `todo`", "kv_downsample", "todo", "factor"),
