@@ -33,6 +33,7 @@ from bigain.denoisers.base import Condition, Denoiser, ImageSpec
 from bigain.denoisers.schedule import Schedule
 from bigain.experiments.machine import environment
 from bigain.registry import miss
+from bigain.zoo.catalog import bundled
 
 ROUNDS = 3
 SHAPED = "SD-shaped U-Net, random weights"
@@ -160,7 +161,7 @@ def main(names: list[str]) -> None:
         raise SystemExit(miss("model", unknown.pop(), MODELS))
     rows = [row for row in json.loads(RECORD.read_text())["rows"] if row["model"] not in names] if names else []
     for name, count in MODELS.items():
-        if names and name not in names:
+        if (names and name not in names) or (name != SHAPED and name not in bundled()):
             continue
         denoiser = Shaped() if name == SHAPED else bigain.load(name)
         sample = pictures("fashion-unet" if name == SHAPED else name, count)
