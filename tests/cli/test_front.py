@@ -122,7 +122,7 @@ def completed(line: str) -> list[str]:
         ("bigain classify x.png --policy imagenet", ["imagenet-100", "imagenet-1k"]),
         ("bigain generate --model fashion-u", ["fashion-unet"]),
         ("bigain generate --device cu", ["cuda"]),
-        ("bigain show x.png --operator to", ["todo", "tome"]),
+        ("bigain show x.png --operator to", ["todo", "toma", "tome"]),
         ("bigain flops --model sd2", ["sd2", "sd2-top"]),
         ("bigain report x --format ", [*FORMATS]),
         ("bigain train fashion-d", ["fashion-dit"]),

@@ -108,9 +108,9 @@ def with_latents(inputs, change):
 def test_repr_tells_operator_sites_and_state(backbone_name):
     backbone = BACKBONES[backbone_name]
     model = backbone.build()
-    handle = bigain.compress(model, "todo(factor=3)")
+    handle = bigain.compress(model, "gated_merge(ratio=0.3)")
     text = repr(handle)
-    assert "todo(factor=3)" in text
+    assert "gated_merge(ratio=0.3)" in text
     assert f"{len(handle.status())} sites of {type(model).__name__}" in text
     assert text.endswith("on>")
     with handle.paused():

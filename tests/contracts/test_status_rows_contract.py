@@ -6,9 +6,11 @@ from helpers.models import run
 
 KEYS_OF_64 = {"kv_downsample": 16, "todo": 16, "avg_pool": 16, "kv_select": 25}
 KEYS_OF_256 = {"kv_downsample": 64, "todo": 64, "avg_pool": 64, "kv_select": 102}
-# ratio 0.6: 153 of 256 and 38 of 64 tokens go; block_merge takes whole tiles of 2x2, three tokens each
-LEFT_OF_256 = {"gated_merge": 103, "tome": 103, "sito": 103, "block_merge": 256 - 153 // 3 * 3}
-LEFT_OF_64 = {"gated_merge": 26, "tome": 26, "sito": 26, "block_merge": 64 - 38 // 3 * 3}
+# ratio 0.6: 153 of 256 and 38 of 64 tokens go; block_merge takes whole tiles of 2x2, three tokens each, and toma
+# equally many of each tile of 4x4
+LEFT_OF_256 = {"gated_merge": 103, "tome": 103, "sito": 103, "block_merge": 256 - 153 // 3 * 3,
+               "toma": 256 - 153 // 16 * 16}  # fmt: skip
+LEFT_OF_64 = {"gated_merge": 26, "tome": 26, "sito": 26, "block_merge": 64 - 38 // 3 * 3, "toma": 64 - 38 // 4 * 4}
 FINEST = {"sd": 256, "controlnet": 256}  # of the others 64, in patches of 2x2 or one down-sampling later
 
 

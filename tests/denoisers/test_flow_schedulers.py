@@ -14,10 +14,11 @@ from bigain.denoisers.flow import dynamic_shift
 from bigain.denoisers.pipelines import from_pipeline
 from bigain.denoisers.sampling import FLOW, make_scheduler
 from bigain.denoisers.schedule import Schedule
-from bigain.generation import Sampling, generate, sample
+from bigain.generation import Sampling, generate
 from helpers.models import noise
 from helpers.pipeline_parts import flow_dpm
 from helpers.pipelines import BUILDERS, FLUX_SHIFT, QWEN_SHIFT
+from helpers.sampling import sample
 from helpers.toys import PointDenoiser, points
 
 # diffusers' schedulers give numpy 2 tensors

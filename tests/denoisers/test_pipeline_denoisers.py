@@ -17,10 +17,11 @@ from bigain.denoisers.pipelines import from_pipeline
 from bigain.denoisers.sampling import SHORT, make_scheduler, scheduler_names
 from bigain.denoisers.schedule import Schedule
 from bigain.denoisers.stable_diffusion import PROMPTS_AT_ONCE
-from bigain.generation import Sampling, generate, image_generator, sample
+from bigain.generation import Sampling, generate, image_generator
 from helpers.models import noise
 from helpers.pipeline_parts import vae
 from helpers.pipelines import BUILDERS, JOINT, PUBLISHED, Shelf, network_arguments
+from helpers.sampling import sample
 from helpers.toys import PointDenoiser, points
 
 # diffusers' schedulers give numpy 2 tensors

@@ -158,7 +158,7 @@ def count_flops(
     inputs = example_inputs(model, latent, text_tokens=text_tokens)
     if compression is None:
         return counted(model, inputs)
-    with compress(model, compression), refusals():
+    with refusals(), compress(model, compression):
         return counted(model, inputs)
 
 

@@ -88,19 +88,19 @@ class Ready(NamedTuple):
 
 def ready(base: nn.Module, bench: Bench, inputs: Inputs, tell: Tell) -> Ready:
     """Attach and warm up; what the bench does not name and the model refuses is left out."""
-    tell("attaching")
     refused = {} if bench.operators else refusals(base)
     names = dict.fromkeys([NONE, *(bench.operators or OPERATORS)])
     runners, errors = list[Runner](), list[ValueError]()
-    for runner in [attached(name, base, bench) for name in names if name not in refused]:
-        tell(f"warming up: {runner.name}, eager")
+    for name in [name for name in names if name not in refused]:
+        tell(f"warming up: {name}, eager")
         try:
+            runner = attached(name, base, bench)
             runner.call(*inputs.args, **inputs.kwargs)
             runners.append(runner)
         except ValueError as error:
-            if runner.name == NONE or bench.operators:
+            if name == NONE or bench.operators:
                 raise
-            refused[runner.name] = str(error)
+            refused[name] = str(error)
             errors.append(error)
     if errors and not any(runner.handle for runner in runners):
         raise errors[0]
