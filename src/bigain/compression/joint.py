@@ -15,7 +15,7 @@ from bigain.compression.correction import group_means
 from bigain.compression.entry import MASK, PURPOSE, TEXT, Entry, Feed, after_text
 from bigain.models.hooks import HookOwner
 from bigain.models.rows import RowGroups
-from bigain.models.site import Site, Stream
+from bigain.models.site import Site, Stream, is_fused
 from bigain.tokens.constants import arange
 from bigain.tokens.plans import Places, Plan
 from bigain.tokens.rotary import Rotation, rotate
@@ -106,7 +106,7 @@ def take_entries(mask: Tensor, text: int, image: Tensor) -> Tensor:
 
 
 def check_projections(name: str, attention: Any) -> None:
-    if getattr(attention, "fused_projections", False):
+    if is_fused(attention):
         raise ValueError(
             f"{name} computes queries, keys and values from the same tokens, because its projections are fused; call "
             "unfuse_qkv_projections(), or use an operator that merges, without weighted=True"

@@ -169,6 +169,15 @@ def compact(values: list[Any]) -> str:
     return f"{values[0]}..{values[-1]}" if run else ", ".join(map(str, values))
 
 
+def is_fused(attention: Any) -> bool:
+    """Whether an attention computes queries, keys and values in one matrix now.
+
+    diffusers' `Attention` keeps its flag when it is unfused; there the processor tells.
+    """
+    fused = bool(getattr(attention, "fused_projections", False))
+    return fused and (type(attention).__name__ != "Attention" or type(attention.processor).__name__.startswith("Fused"))
+
+
 def block_sites(name: str, block: Any, **place: Any) -> list[Site]:
     """The sites of a diffusers BasicTransformerBlock."""
     sites = []

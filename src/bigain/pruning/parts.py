@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bigain.models.family import family_of
-from bigain.models.site import Site
+from bigain.models.site import Site, is_fused
 from bigain.pruning.second_order import columns_of
 from bigain.pruning.status import site_cost
 
@@ -54,7 +54,7 @@ def as_attention(site: Site) -> Prunable | None:
     if "to_out.0" not in last or not {"to_q", "to_k", "to_v"} <= set(first):
         return None
     check_linear(site.name, attention, (*first, *last))
-    if getattr(attention, "fused_projections", False):
+    if is_fused(attention):
         raise ValueError(f"{site.name} has fused projections; {BEFORE}")
     if isinstance(attention.processor, nn.Module) and any(True for _ in attention.processor.parameters()):
         raise ValueError(f"{site.name} has an attention processor with weights, as of an IP-Adapter; {BEFORE}")
