@@ -135,7 +135,7 @@ def given_images(
     """The images that were given, as many as are needed, with the numbers of their classes."""
     images = list(given.images or ())
     if len(images) < LEAST:
-        raise ValueError(f"images must be {LEAST} or more, of which most are for verification; got {len(images)}")
+        raise ValueError(f"images must be {LEAST} or more, most of them for verification, got {len(images)}")
     labels = None if given.labels is None else class_numbers(list(given.labels), len(images), classes)
     # in an order of its own, so that folders sorted by class are mixed
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0)).tolist()
