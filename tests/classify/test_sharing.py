@@ -34,10 +34,12 @@ def same(found: list[Decision], expected: list[Decision], tolerance: float = 1e-
         np.testing.assert_allclose(a.errors, b.errors, atol=tolerance)
 
 
-@pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused"])
-def test_remembered_prompts_change_nothing(unet: LabelledDenoiser, images: torch.Tensor, fused: bool) -> None:
-    if fused:
+@pytest.mark.parametrize("projections", ["plain", "fused", "unfused"])
+def test_remembered_prompts_change_nothing(unet: LabelledDenoiser, images: torch.Tensor, projections: str) -> None:
+    if projections != "plain":
         unet.network.fuse_qkv_projections()
+    if projections == "unfused":
+        unet.network.unfuse_qkv_projections()
     before = dict(unet.network.named_modules())
     plain = DiffusionClassifier(unet, CLASSES, Exhaustive(3), remember_prompts=False)(images)
     same(DiffusionClassifier(unet, CLASSES, Exhaustive(3))(images), plain)

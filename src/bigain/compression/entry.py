@@ -7,6 +7,7 @@ from torch import Tensor
 
 from bigain.compression.correction import group_means
 from bigain.models.rows import RowGroups
+from bigain.models.site import is_fused
 from bigain.tokens.plans import Plan
 from bigain.tokens.rotary import Rotation
 
@@ -127,5 +128,5 @@ class KeyValue:
 
 def split_fused(attention: Any) -> None:
     """Let a self-attention with fused projections take keys and values from elsewhere."""
-    if getattr(attention, "fused_projections", False) and not hasattr(attention, "to_kv"):
+    if is_fused(attention) and not hasattr(attention, "to_kv"):
         attention.__dict__["to_kv"] = KeyValue(attention)

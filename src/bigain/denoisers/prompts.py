@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bigain.denoisers.base import Condition
+from bigain.models.site import is_fused
 
 TEXT = "encoder_hidden_states"
 LOCK = threading.RLock()  # one table at a time stands in a model
@@ -74,4 +75,4 @@ def cross_attentions(network: nn.Module) -> list[Any]:
 
 
 def projections(attention: Any) -> tuple[str, ...]:
-    return ("to_kv",) if getattr(attention, "fused_projections", False) else ("to_k", "to_v")
+    return ("to_kv",) if is_fused(attention) else ("to_k", "to_v")

@@ -126,12 +126,14 @@ class Computer:
         wanted = self.experiment.generate
         assert wanted is not None
         sampling = wanted.sampling(self.experiment.seed, chunk.setting.num_inference_steps)
+        together = chunk.setting.cache is not None and chunk.setting.cache.data_dependent  # the batch decides
         while True:
-            size = self.generated_at_once or usual_batch(self.denoiser)
+            size = usual_batch(self.denoiser)
+            size = size if together else self.generated_at_once or size
             try:
                 return generate(self.denoiser, named, sampling, first=chunk.first, batch_size=size)
             except RuntimeError as error:  # torch's OutOfMemoryError is one
-                if not out_of_memory(error) or size <= 1:
+                if not out_of_memory(error) or size <= 1 or together:
                     raise
                 self.generated_at_once = size // 2
 
